@@ -67,11 +67,16 @@ def subgraphs(attribute: Any) -> list[Any]:
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 
+def bodies(node: Any) -> Iterator[Any]:
+    """The graphs that an ``onnx.NodeProto`` has in its attributes."""
+    return (body for attribute in node.attribute for body in subgraphs(attribute))
+
+
 def every_node(nodes: Iterable[Any]) -> Iterator[Any]:
     """``onnx.NodeProto`` nodes, and behind each those of the branches and bodies in it."""
     for node in nodes:
         yield node
-        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
+        for body in bodies(node):
             yield from every_node(body.node)
 
 

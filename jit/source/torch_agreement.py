@@ -23,6 +23,7 @@ _KERNELS = 0.1  #: that those may too which integer kernels add
 _MOST = 2**28  #: elements of all values of a program, above which it does not run here
 
 _Array = npt.NDArray[Any]
+_Tensors = Mapping[str, Any]  #: what a program takes, by name
 
 
 class NotCompared(UserWarning):
@@ -78,17 +79,17 @@ def _compared(program: Any, traced: Any, content: bytes) -> tuple[str | None, fl
     limit = _TIES if any(_is_rounded(value.dtype) for value in values) else _ORDER
     results = [str(name) for name in program.graph_signature.user_outputs if name is not None]
     draws = [_inputs(program, seed) for seed in range(_DRAWS)]
-    wanted = [_of_torch(program, tensors, results) for tensors in draws]
+    wanted = _of_torch(program, draws, results)
 
     def shares(fused: bool) -> npt.NDArray[np.float64]:
         """For each result that of a usual draw: one tie may change all of a small result."""
-        found = [_of_onnx(content, tensors, fused=fused) for tensors in draws]
+        found = _of_onnx(content, draws, fused=fused)
         each = [[_share(x[name], y) for name, y in zip(results, ys, strict=True)] for x, ys in zip(wanted, found)]
         return np.median(each, axis=0)
 
     as_written = shares(False)
     if (worst := float(as_written.max(initial=0))) > limit:
-        return _first(program, content, draws[0], limit) or (results[int(as_written.argmax())], worst)
+        return _first(program, content, draws[:1], limit) or (results[int(as_written.argmax())], worst)
     if limit == _TIES and (worst := float(shares(True).max(initial=0))) > _KERNELS:
         return None, worst
     return None
@@ -120,29 +121,32 @@ def _inputs(program: Any, seed: int) -> dict[str, Any]:
     return made
 
 
-def _of_torch(program: Any, tensors: Mapping[str, Any], names: Collection[str]) -> dict[str, _Array]:
-    """Those of a program's values that ``names`` are the nodes of."""
+def _of_torch(program: Any, draws: Sequence[_Tensors], names: Collection[str]) -> list[dict[str, _Array]]:
+    """Those of a program's values that ``names`` are the nodes of, for each draw."""
     import torch
 
-    kept: dict[str, _Array] = {}
+    found: list[dict[str, _Array]] = []
 
     class Keeping(torch.fx.Interpreter):
         def run_node(self, n: Any) -> Any:
             value = super().run_node(n)
             if n.name in names and isinstance(value, torch.Tensor):
-                kept[n.name] = value.numpy(force=True).copy()  # the next may change it in place
+                found[-1][n.name] = value.numpy(force=True).copy()  # the next may change it in place
             return value
 
+    module = program.module()
     with torch.no_grad():
-        Keeping(program.module()).run(*tensors.values(), enable_io_processing=False)
-    return kept
+        for tensors in draws:
+            found.append({})
+            Keeping(module).run(*tensors.values(), enable_io_processing=False)
+    return found
 
 
 def _of_onnx(
-    content: bytes, tensors: Mapping[str, Any], names: Sequence[str] = (), fused: bool = False
-) -> list[_Array]:
-    """The results of an ONNX model, or its values called ``names``; ``fused``: by ONNX Runtime's integer kernels, where
-    otherwise each operator is computed as it is written."""
+    content: bytes, draws: Sequence[_Tensors], names: Sequence[str] = (), fused: bool = False
+) -> list[list[_Array]]:
+    """The results of an ONNX model for each draw, or its values called ``names``; ``fused``: by ONNX Runtime's integer
+    kernels, where otherwise each operator is computed as it is written."""
     import onnx
     import onnxruntime
 
@@ -155,9 +159,11 @@ def _of_onnx(
     if not fused:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = interpreters.onnxruntime_session(content, lambda relaxed: options)
-    given = [x.numpy() for x in tensors.values() if hasattr(x, "numpy")]
-    feeds = {value.name: x for value, x in zip(session.get_inputs(), given, strict=True)}
-    return [np.asarray(y) for y in session.run(None, feeds)]
+    inputs, found = [value.name for value in session.get_inputs()], []
+    for tensors in draws:
+        given = [x.numpy() for x in tensors.values() if hasattr(x, "numpy")]
+        found.append([np.asarray(y) for y in session.run(None, dict(zip(inputs, given, strict=True)))])
+    return found
 
 
 def _share(wanted: _Array, got: _Array) -> float:
@@ -172,15 +178,17 @@ def _share(wanted: _Array, got: _Array) -> float:
     return float(error / size) if error else 0.0
 
 
-def _first(program: Any, content: bytes, tensors: Mapping[str, Any], limit: float) -> tuple[str, float] | None:
+def _first(program: Any, content: bytes, draw: Sequence[_Tensors], limit: float) -> tuple[str, float] | None:
     """The first node of a program whose values differ by more than ``limit``, where the model has some of that name."""
     import onnx
 
-    made = [name for node in onnx.load_from_string(content).graph.node for name in node.output if name]
-    wanted = _of_torch(program, tensors, made)
-    shared = [name for name in wanted if name in set(made)]
-    for name, y in zip(shared, _of_onnx(content, tensors, shared) if shared else []):
-        same = wanted[name].shape == y.shape and wanted[name].dtype == y.dtype  # else something else of that name
-        if same and (share := _share(wanted[name], y)) > limit:
+    made = {name for node in onnx.load_from_string(content).graph.node for name in node.output if name}
+    (wanted,) = _of_torch(program, draw, made)
+    if not wanted:
+        return None
+    (got,) = _of_onnx(content, draw, list(wanted))
+    for (name, exact), y in zip(wanted.items(), got, strict=True):
+        same = exact.shape == y.shape and exact.dtype == y.dtype  # else something else of that name
+        if same and (share := _share(exact, y)) > limit:
             return name, share
     return None

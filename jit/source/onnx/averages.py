@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.jit.errors import ModelError
-from tilewright.model_files import every_node, subgraphs
+from tilewright.model_files import bodies, every_node
 
 _KIND = "QLinearAveragePool"
 
@@ -25,7 +25,7 @@ def refuse_empty(path: Path, model: Any, session: Any, load: Callable[[Any], Any
                 f"{path}: {_KIND} ({node.output[0]}) with a window larger than its image gives the shape "
                 f"{tuple(shape)}, which ends ONNX Runtime; export it with a smaller kernel_shape"
             )
-        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
+        for body in bodies(node):
             if any(inner.op_type == _KIND for inner in every_node(body.node)):
                 alone = _alone(model, body, values)
                 refuse_empty(path, alone, load(alone), load)
@@ -44,7 +44,7 @@ def _alone(model: Any, body: Any, around: dict[str, Any]) -> Any:
     graph.initializer.extend(body.initializer)
     graph.initializer.extend(tensor for tensor in model.graph.initializer if tensor.name not in own)
     graph.sparse_initializer.extend(body.sparse_initializer)
-    graph.input.extend(value for value in body.input)
+    graph.input.extend(body.input)
     stored = {value.name for value in (*graph.initializer, *graph.input)}
     read = {name for node in every_node(body.node) for name in node.input}
     for name in sorted(read & around.keys() - stored):

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.model_files import subgraphs
+from tilewright.model_files import bodies
 
 
 def rename_hidden(model: Any) -> None:
@@ -31,13 +31,13 @@ def _everywhere(graph: Any) -> Iterator[str]:
     """Names in a graph and in the bodies in it, however deep."""
     yield from _names(graph)
     for node in graph.node:
-        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
+        for body in bodies(node):
             yield from _everywhere(body)
 
 
 def _rename(graph: Any, taken: set[str], free: Iterator[str]) -> None:
     for node in graph.node:
-        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
+        for body in bodies(node):
             own = _names(body)
             changed = {name: next(free) for name in sorted((own & taken) - {""})}
             _apply(body, changed)
@@ -53,6 +53,6 @@ def _apply(graph: Any, changed: dict[str, str]) -> None:
     for node in graph.node:
         node.input[:] = [changed.get(t, t) for t in node.input]
         node.output[:] = [changed.get(t, t) for t in node.output]
-        for body in (body for attribute in node.attribute for body in subgraphs(attribute)):
+        for body in bodies(node):
             hidden = _names(body)
             _apply(body, {old: new for old, new in changed.items() if old not in hidden})
