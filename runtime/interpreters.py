@@ -21,7 +21,7 @@ from tilewright.errors import TilewrightError
 from tilewright.runtime.apart import Apart, Ended
 from tilewright.runtime.litert.beyond import Chain, has_beyond, parts
 from tilewright.runtime.litert.check import unseen, unsound
-from tilewright.runtime.litert.kernels import prepared
+from tilewright.runtime.litert.kernels import ends_faster, prepared
 from tilewright.runtime.shared_constants import REFUSAL, separated
 
 Array = NDArray[Any]
@@ -70,9 +70,10 @@ def is_installed(runtime: str) -> bool:
 def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interpreter:
     """An interpreter with fresh state. ``what`` names the operators in errors.
 
-    ``fast``: the optimised kernels, whose integers may differ from the reference by an LSB. Raises InterpreterError,
-    UnsafeModel before LiteRT sees what its kernels do not check. Where only the numbers of an inference tell, it runs
-    in a process of its own. The interpreter raises InterpreterError, too, for inputs that it cannot run.
+    ``fast``: the optimised kernels, whose integers may differ from the reference by an LSB; the reference ones where
+    those would end the process. Raises InterpreterError, UnsafeModel before LiteRT sees what its kernels do not check.
+    Where only the numbers of an inference tell, it runs in a process of its own. The interpreter raises
+    InterpreterError, too, for inputs that it cannot run.
     """
     with _loading(runtime, what):
         return _Named(_loaded(runtime, model, what, fast), what)
@@ -81,6 +82,7 @@ def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interp
 def _loaded(runtime: str, model: bytes, what: str, fast: bool) -> Interpreter:
     if runtime != "litert":
         return _OnnxRuntime(model, fast)
+    fast = fast and not ends_faster(model)
     if fast or not has_beyond(model):
         return _prepared(model, what, fast)
     require_sound(model, what)

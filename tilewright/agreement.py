@@ -40,6 +40,7 @@ INFERENCES = 8
 USUAL_WORK = 1_000_000_000  #: multiply-accumulates of all of them: some 2 s of LiteRT's reference kernels
 MOST_WORK = 8_000_000_000  #: of one, where one takes more than that
 _ELEMENT = 40  #: of these what an element of a tensor may take
+UNSTEADY = "gives other values each time"  #: of an interpreter, which is why it is not compared with
 _SEED = 20  #: of the inputs, which are the same for every compilation of a file
 _MOST = 4  #: operators that are looked for one by one
 
@@ -128,7 +129,7 @@ def agreed(
     if not (difference := oracle.difference(first)):
         return _noted(first, compared=agrees)
     if not all(map(_same, oracle.outputs, outputs_of(source, oracle.inputs))):
-        return _noted(first, uncompared=f"{oracle.package} gives other values each time")
+        return _noted(first, uncompared=f"{oracle.package} {UNSTEADY}")
     strict = bool(unproven(first))
     if strict and not oracle.difference(made({}, True)):
         if within(oracle.inputs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.runtime.litert.model import Malformed, read
 from tilewright.runtime.litert.versions import as_known
 
 
@@ -26,3 +27,15 @@ def prepared(model: bytes, fast: bool, keep_all: bool = False) -> Any:
     )
     made.allocate_tensors()
     return made
+
+
+def ends_faster(model: bytes) -> bool:
+    """Whether LiteRT's faster kernels would end the process: theirs of DEPTHWISE_CONV_2D reads a bias in any case.
+
+    Not for bytes that are no model, which loading refuses.
+    """
+    try:
+        subgraphs = read(model)
+    except Malformed:
+        return False
+    return any(op.kind == "DEPTHWISE_CONV_2D" and not op.type(2) for each in subgraphs for op in each.operators)

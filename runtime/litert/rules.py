@@ -153,29 +153,6 @@ def sparse_rows(op: Operator, indices: Any) -> bool:
     return bool((inside >= 0).all() and (dense is None or (inside < dense[:-1]).all()))
 
 
-def strided(op: Operator) -> str:
-    """STRIDED_SLICE: as many strides as bounds, no more axes than there are, one ellipsis, no overflow of a step."""
-    counts = [op.shape(k) for k in range(1, 4)]
-    given = next((int(shape[0]) for shape in counts if shape), None)
-    shape = op.shape(0)
-    if given is None:
-        return ""
-    if any(count is not None and count != (given,) for count in counts):
-        return f"bounds and strides of the shapes {', '.join(said(c) for c in counts)}; LiteRT takes them for equal"
-    bits = [k for k in range(min(given, 31)) if op.option("ellipsisMask") >> k & 1]
-    if len(bits) > 1:
-        return f"the option ellipsisMask has {len(bits)} ellipses; LiteRT's kernel takes one"
-    added = sum(op.option("newAxisMask") >> k & 1 for k in range(min(given, 31)) if k not in bits)
-    if shape is not None and given - added - len(bits) > len(shape):
-        return f"bounds of {given - added - len(bits)} axes for an input of {len(shape)}"
-    if op.option("offset") and (added or bits or (shape is not None and given != len(shape))):
-        return "the option offset with bounds that are not one for each axis, which LiteRT's kernel takes it for"
-    step = op.value(3)
-    if step is not None and shape and step.size and int(np.abs(step.astype(np.int64)).max()) + max(shape) >= 1 << 31:
-        return f"a stride of {int(np.abs(step.astype(np.int64)).max())}, which LiteRT's counter does not hold"
-    return ""
-
-
 def gathers(op: Operator) -> str:
     """STABLEHLO_GATHER: every axis among the options is one."""
     operand, indices = op.shape(0), op.shape(1)
@@ -315,12 +292,14 @@ def read_bias(op: Operator) -> str:
     )
 
 
-def wide_bias(op: Operator) -> str:
-    """FULLY_CONNECTED of 8 bits to int16: of all results the one whose kernel reads a bias that is not there."""
+def widened(op: Operator) -> str:
+    """FULLY_CONNECTED of 8 bits to int16: LiteRT has one kernel for it, of uint8, and of a bias."""
     made = op.outputs[0] if op.outputs else None
-    if made is None or made.type != "int16" or op.type(0) not in ("int8", "uint8") or op.type(2):
+    if made is None or made.type != "int16" or op.type(0) not in ("int8", "uint8"):
         return ""
-    return "a result of int16 without a bias, input 2, which LiteRT's kernel reads"
+    if op.type(0) == "int8":
+        return "int8 to a result of int16, for which LiteRT's kernel takes input and weights for uint8"
+    return "" if op.type(2) else "a result of int16 without a bias, input 2, which LiteRT's kernel reads"
 
 
 def narrowed(op: Operator) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tilewright.runtime.litert import rules, scale_rules
 from tilewright.runtime.litert.bounds import bounded
 from tilewright.runtime.litert.rules import Rule, filled, option, rank, single, values
+from tilewright.runtime.litert.slices import strided
 
 _COMPARED = scale_rules.compared("int8", "uint8")
 _EQUAL = scale_rules.compared("int8", "uint8", "int16")
@@ -37,7 +38,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "EQUAL": (rules.broadcast, _EQUAL),
     "FLOOR_DIV": (rules.broadcast,),
     "FLOOR_MOD": (rules.broadcast, rules.no_overflow),
-    "FULLY_CONNECTED": (rules.kept_rank, scale_rules.hybrid(0), rules.read_bias, rules.wide_bias),
+    "FULLY_CONNECTED": (rules.kept_rank, scale_rules.hybrid(0), rules.read_bias, rules.widened),
     "GREATER": (rules.broadcast, _COMPARED),
     "GREATER_EQUAL": (rules.broadcast, _COMPARED),
     "LESS": (rules.broadcast, _COMPARED),
@@ -75,7 +76,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "STABLEHLO_REDUCE_WINDOW": (single(1),),
     "STABLEHLO_SCATTER": (rules.scatters,),
     "STABLEHLO_SHIFT_LEFT": (rules.same_shape,),
-    "STRIDED_SLICE": (rules.strided,),
+    "STRIDED_SLICE": (strided,),
     "SUB": (rules.broadcast, scale_rules.sum_scales(20, _SCALES8, larger=True)),
     "SVDF": (rank(0, 2, 2), rank(1, 2, 2), rank(2, 2, 2), rank(3, 1, 1), filled(1), filled(2)),
     "TFLite_Detection_PostProcess": (rules.anchored,),

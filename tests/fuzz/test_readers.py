@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import HANG
+from tilewright import agreement
 from tilewright.cli.app import main
-from tilewright.fuzz.readers import campaign
+from tilewright.fuzz.readers import campaign, formats
 from tilewright.fuzz.readers.campaign import Result, attack
 from tilewright.fuzz.readers.child import FAILED, READ, REFUSED, attempt
 from tilewright.fuzz.readers.formats import FORMATS, Defect, Format
+from tilewright.fuzz.seeds import draw_network
 from tilewright.isa.container import ContainerError
 
 QUICK = {"toml": 150, "npy": 300, "npz": 300, "twp": 60, "assembly": 150, "frames": 60, "twa": 40}
@@ -130,3 +132,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(campaign, "attack", found)
     assert main(["attack", "toml", "-o", str(tmp_path)]) == 1
     assert "seed 7: made up" in capsys.readouterr().out
+
+
+def test_results_that_an_interpreter_leaves_unwritten_are_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """An accepted model whose reference gives other values each time, where none of its operators draws them."""
+    path = draw_network("tflite", 4, "small", str(tmp_path))[1]
+    monkeypatch.setattr(agreement, "_same", lambda *_: False)
+    monkeypatch.setattr(agreement.Oracle, "difference", lambda *_: "differs")
+    assert attempt(FORMATS["tflite"], path)[0] == FAILED
+    monkeypatch.setattr(formats, "_draws", lambda _: True)
+    assert attempt(FORMATS["tflite"], path)[0] == READ

@@ -258,6 +258,11 @@ _BIASED16 = [
     ),
 ]  # fmt: skip
 
+_WIDENED = _ROWS["FULLY_CONNECTED"].change(
+    in0=tensor([1, 3], "int8", 0.5), in1=tensor([2, 3], "int8", 0.5, np.ones((2, 3))), out0=tensor([1, 2], "int16", 0.5)
+)
+_SLICED = _ROWS["STRIDED_SLICE"].change(in2=numbers(4, 2), in3=numbers(2, 1))
+
 #: what runs, and is never refused
 SOUND: list[Net] = [
     *_POINTWISE.values(), *_SUMS.values(), *_COMPARED.values(), *_TABLES16.values(), *_ROWS.values(), *_BIASED16,
@@ -265,6 +270,10 @@ SOUND: list[Net] = [
     _pair("MUL", "int16", scale=0.5, options="MulOptions").change(out0=tensor([2, 3], "int8", 0.5)),
     _ROWS["RESHAPE"].change(in1=tensor([1, 1], "int8", data=[[3]]), newShape=[4]),
     _ROWS["MATRIX_DIAG"].change(in0=tensor([2], "int8"), out0=tensor([2, 2], "int8")),
+    _SLICED.change(offset=True, in0=tensor([4, 4]), in1=numbers(0, -3)),
+    _SLICED.change(shrinkAxisMask=2, in1=numbers(0, 3), out0=tensor([2])),
+    _SLICED.change(ellipsisMask=1, newAxisMask=2, in0=tensor([4]), out0=tensor([4, 1])),
+    replace(_ROWS["DEPTHWISE_CONV_2D"], inputs=_ROWS["DEPTHWISE_CONV_2D"].inputs[:2]),
 ]  # fmt: skip
 
 _WIDE16 = _pair("MUL", "int16", scale=0.5, options="MulOptions")
@@ -309,10 +318,9 @@ UNSOUND: list[tuple[Net, str]] = [
     (_ROWS["FULLY_CONNECTED"].change(in1=tensor([2, 3], "int8", [1, 2, 3], np.ones((2, 3)), axis=1)), "along axis 1"),
     (_ROWS["FULLY_CONNECTED"].change(in0=tensor([]), keepNumDims=True), "an input without dimensions"),
     *((net.change(quantizedBiasType=0), "is int32, and the option quantizedBiasType does not") for net in _BIASED16),
-    (_ROWS["FULLY_CONNECTED"].change(
-        in0=tensor([1, 3], "int8", 0.5), in1=tensor([2, 3], "int8", 0.5, np.ones((2, 3))),
-        out0=tensor([1, 2], "int16", 0.5),
-    ), "a result of int16 without a bias"),
+    (_WIDENED, "LiteRT's kernel takes input and weights for uint8"),
+    (_WIDENED.change(in0=tensor([1, 3], "uint8", 0.5), in1=tensor([2, 3], "uint8", 0.5, np.ones((2, 3)))),
+        "a result of int16 without a bias"),
     (_ROWS["DEQUANTIZE"].change(in0=tensor([], "int8", [1, 2])), "t0 has 2 scales for the shape []"),
     (_ROWS["QUANTIZE"].change(in0=tensor([])), "t1 has 2 scales for the shape []"),
     (_ROWS["QUANTIZE"].change(in0=tensor([2, 0])), "t1 has 2 scales for the shape [2, 0]"),
@@ -342,6 +350,20 @@ UNSOUND: list[tuple[Net, str]] = [
     (_ROWS["STRIDED_SLICE"].change(in0=tensor([4])), "bounds of 2 axes for an input of 1"),
     (_ROWS["STRIDED_SLICE"].change(in3=numbers(2**31 - 1, 1)), "which LiteRT's counter does not hold"),
     (_ROWS["STRIDED_SLICE"].change(offset=True, newAxisMask=1), "the option offset"),
+    (_SLICED.change(offset=True, in2=numbers(4, 4)), "the option offset with 4 from 1 in steps of 1 of an axis of 4"),
+    (_SLICED.change(offset=True, in3=numbers(-1, 1)), "the option offset with 4 from 0 in steps of -1"),
+    (_SLICED.change(offset=True, in2=numbers(4, -1)), "the option offset with -1 from 1"),
+    (_SLICED.change(offset=True, in1=numbers(0, -5)), "the option offset with 2 from -1"),
+    (_SLICED.change(offset=True, beginMask=2), "the option offset with a mask, bound 1"),
+    (_SLICED.change(offset=True, endMask=1), "the option offset with a mask, bound 0"),
+    (_SLICED.change(shrinkAxisMask=2, in1=numbers(0, 4)), "the index 4 in an axis of 4, bound 1"),
+    (_SLICED.change(shrinkAxisMask=2, in3=numbers(1, -1)), "a stride of -1 for an index, bound 1"),
+    (_SLICED.change(newAxisMask=1, shrinkAxisMask=2, in0=tensor([1, 4])), "the index 1 in an axis of 1, bound 1"),
+    (_SLICED.change(ellipsisMask=1, shrinkAxisMask=2, in0=tensor([4, 1])), "the index 1 in an axis of 1, bound 1"),
+    (_SLICED.change(newAxisMask=4, in0=tensor([4, 4, 4])), "an ellipsis or a new axis behind 2 bounds"),
+    (_SLICED.change(
+        in1=numbers(0, 1, 0), in2=numbers(4, 2, 1), in3=numbers(1, 1, 1), ellipsisMask=1, newAxisMask=4, in0=tensor([4])
+    ), "a new axis behind an ellipsis that stands for no axis"),
     (_ROWS["TRANSPOSE"].change(in1=numbers(1, 1)), "input 1 holds 1, 1; LiteRT's kernel takes each axis once"),
     (_ROWS["TRANSPOSE"].change(in0=tensor([]), in1=tensor([0], "int32"), out0=tensor([])), "has 0 dimensions"),
     (_ROWS["SVDF"].change(in2=tensor([2, 0])), "read as if none was 0"),

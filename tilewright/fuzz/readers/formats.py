@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.agreement import Misread
+from tilewright.agreement import UNSTEADY, Misread
 from tilewright.arrays import load_array, load_arrays
 from tilewright.compiling import compile
 from tilewright.config import PRESETS, Config
@@ -35,6 +35,7 @@ from tilewright.isa.container import dump, load
 from tilewright.isa.disassembler import disassemble
 from tilewright.isa.program import Program
 from tilewright.isa.verifier import verify
+from tilewright.jit.source import open_source
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.random_inputs import random_inputs
@@ -125,12 +126,19 @@ def _read_model(path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", Misread)  # what is mended there is a defect all the same
         executable = compile(path, TINY, cache=False)
+    if UNSTEADY in executable.artifact.options.get("uncompared", "") and not _draws(path):
+        raise Defect("the interpreter gives other values each time, of what it leaves unwritten")
     x = random_inputs(executable.inputs, 3, 2)
     outcome = check_case(path, TINY, x)
     if outcome.kind in FAILURES and outcome.kind != REFUSED:
         raise Defect(f"{outcome.kind}: {outcome.message} {outcome.where}")
     if outcome.kind == REFERENCE_REFUSED:
         executable.run(x)
+
+
+def _draws(path: Path) -> bool:
+    """Whether a model has operators that draw their results."""
+    return any(op.kind.upper().startswith("RANDOM") for op in open_source(path).operators)
 
 
 # -- programs and artifacts ------------------------------------------------------------------------------
