@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from heapq import merge
 from typing import NamedTuple
 
 _NEVER = float("inf")
@@ -33,6 +35,10 @@ class Residency:
     def __init__(self, next_use: Callable[[Hashable], float] = lambda _: 0.0) -> None:
         self._next_use = next_use
         self._held: dict[Hashable, tuple[int, int]] = {}
+        #: of the blocks held, which do not overlap, in their order
+        self._starts: list[int] = []
+        self._stops: list[int] = []
+        self._keys: list[Hashable] = []
         self._turn: dict[tuple[int, int], int] = {}
         self._kept: Counter[Hashable] = Counter()
         self.state = 0
@@ -74,6 +80,8 @@ class Residency:
 
     def _anew(self, wanted: Sequence[Wanted]) -> tuple[dict[Hashable, int], list[Hashable]]:
         self._held.clear()
+        for ordered in (self._starts, self._stops, self._keys):
+            ordered.clear()
         ends: dict[tuple[int, int], int] = {}
         places: dict[Hashable, int] = {}
         for block in wanted:
@@ -89,9 +97,17 @@ class Residency:
     def _hold(self, block: Wanted, start: int) -> None:
         stop = start + block.size
         self.state += 1
-        self._held = {k: (a, b) for k, (a, b) in self._held.items() if b <= start or a >= stop}
+        there = self._between(start, stop)
+        for key in self._keys[there]:
+            del self._held[key]
+        self._starts[there], self._stops[there], self._keys[there] = [start], [stop], [block.key]
         self._held[block.key] = (start, stop)
         self._turn[block.region] = stop
+
+    def _between(self, start: int, stop: int) -> slice:
+        """Which of the blocks held lie at least partly in [start, stop)."""
+        first = bisect_right(self._stops, start)
+        return slice(first, bisect_left(self._starts, stop, first))
 
     def _find(self, block: Wanted, kept: Sequence[tuple[int, int]]) -> int | None:
         low, high = block.region
@@ -104,17 +120,25 @@ class Residency:
             gaps.append((end, high))
         if not gaps:
             return None
-        held = [(a, b, key) for key, (a, b) in self._held.items() if b > low and a < high]
         turn = block.up(self._turn.get(block.region, low))
-        starts = {turn, *(block.up(a) for a, _ in gaps), *(block.up(b) for _, b, _ in held)}
         best: tuple[float, int] | None = None
-        for start in sorted(starts, key=lambda start: (start < turn, start)):
+        for start in self._places(block, turn, [block.up(a) for a, _ in gaps]):
             stop = start + block.size
             if not any(a <= start and stop <= b for a, b in gaps):
                 continue
-            soonest = min((self._next_use(key) for a, b, key in held if b > start and a < stop), default=_NEVER)
+            soonest = min(map(self._next_use, self._keys[self._between(start, stop)]), default=_NEVER)
             if best is None or soonest > best[0]:
                 best = soonest, start
             if soonest == _NEVER:
                 break
         return None if best is None else best[1]
+
+    def _places(self, block: Wanted, turn: int, others: Iterable[int]) -> Iterator[int]:
+        """Where the block may begin: behind others in its region, those from ``turn`` on first, or at ``others``."""
+        low, high = block.region
+        begins = sorted(others)
+        there, middle = self._between(low, high), bisect_left(begins, turn)
+        later = bisect_right(self._stops, turn, there.start, there.stop)
+        yield turn
+        yield from merge(begins[middle:], map(block.up, self._stops[later : there.stop]))
+        yield from merge(begins[:middle], map(block.up, self._stops[there.start : later]))

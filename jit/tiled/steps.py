@@ -228,8 +228,9 @@ class Order:
         for chain, of in zip(self.items.chains, self.items.of, strict=True):
             for item in of if chain.uses_gemm else ():
                 yield from self._main(item)
-        while self._missing:
-            yield from self._side(min(self._missing))
+        for number in sorted(self._missing):
+            if number in self._missing:  # not beside those before
+                yield from self._side(number)
 
     def _main(self, item: Item) -> Iterator[Step]:
         work = [(index, part) for index in range(len(item.pieces)) for part in item.parts]

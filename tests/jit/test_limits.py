@@ -61,6 +61,15 @@ def test_tensors_of_a_tflite_file(shape: list[int], tmp_path: Path) -> None:
         import_model(builder.save(tmp_path / "model.tflite", [x], [y]))
 
 
+def test_inputs_of_an_onnx_file(tmp_path: Path) -> None:
+    """Before they are filled with zeros to ask what the network makes of them."""
+    builder = QdqBuilder()
+    y = builder.quantised(builder.node("Relu", [builder.input([2147483647, 64, 3, 11])]), 0.02, 3)
+    path = builder.save(tmp_path / "model.onnx", y, [2147483647, 64, 3, 11], "int8")
+    with pytest.raises(ModelError, match=f"of shape 2147483647x64x3x11 has .* at most {MOST_ELEMENTS:,} are read"):
+        import_model(path)
+
+
 def test_tensors_that_an_onnx_file_implies(tmp_path: Path) -> None:
     """What its operators compute counts as well as what it states."""
     builder = QdqBuilder()

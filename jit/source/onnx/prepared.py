@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.source.onnx import averages, folded, foreign
 from tilewright.jit.source.onnx.bodies import rename_hidden
+from tilewright.jit.source.sizes import refuse_huge
 from tilewright.model_files import subgraphs
 from tilewright.runtime import interpreters
 from tilewright.runtime.interpreters import InterpreterError
@@ -120,6 +121,7 @@ def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]
 
     constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
     types = {v.name: _declared(path, v) for v in model.graph.input if v.name not in constants}
+    refuse_huge(path, ((name, shape) for name, (_, shape) in types.items()))
     made = [t for node in model.graph.node for t in node.output if t]
     if not made:
         return types
