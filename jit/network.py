@@ -12,6 +12,7 @@ from tilewright.jit.errors import ModelError, NeedsHost
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Interpreted
 from tilewright.jit.importer import ImportedModel, lower_source
+from tilewright.jit.plan.policy import POLICIES, Policy
 from tilewright.jit.source import Source
 from tilewright.jit.split.steps import Split
 from tilewright.jit.stages import PartOf
@@ -76,13 +77,14 @@ def compile_source(
     remembered: dict[Hashable, Any] | None = None,
     kept: Set[int] = frozenset(),
     substitutions: Substitutions | None = None,
+    policies: tuple[Policy, ...] = POLICIES,
 ) -> CompiledModel:
     """Compile every operator of a model file for a Config: any valid model gets a result.
 
     ``left``: operators, by position in the file, that the interpreter shall run though the accelerator would, and why;
     ``kept``: those that stay on the accelerator though they are alone between the interpreter's; ``part_of``,
-    ``split``, ``remembered`` and ``substitutions`` as :func:`compile_graph` takes them. Raises ModelError for a model
-    without inputs.
+    ``split``, ``remembered``, ``substitutions`` and ``policies`` as :func:`compile_graph` takes them. Raises ModelError
+    for a model without inputs.
     """
     moved: dict[int, str] = dict(left or {})
     remembered = {} if remembered is None else remembered
@@ -104,6 +106,7 @@ def compile_source(
             compiled = compile_graph(
                 model.graph, config, keep_intermediates=keep_intermediates, progress=progress, fast_host=fast_host,
                 cut=cut, remembered=remembered, part_of=part_of, split=split, substitutions=substitutions,
+                policies=policies,
             )  # fmt: skip
         except NeedsHost as refusal:
             new = {i: reason for i, reason in refusal.operators.items() if i not in moved}

@@ -27,6 +27,8 @@ class BufferState:
     times: list[float] = field(default_factory=list)
     completed: dict[int, int] = field(default_factory=dict)
     complete: int = 0  #: unpadded rows that every producer has written
+    behind: int = 0  #: producers that have written no more than these
+    waiting: int = 0  #: consumers that are not done
     live: bool = False
     dead: bool = False
     unstored: list[int] = field(default_factory=list)  #: rows (padding counted) from which on STORE has yet to come

@@ -47,19 +47,22 @@ class Scheduler:
         self.config, self.nodes, self.policy = config, nodes, policy
         self.actions: list[Action] = []
         self._state: dict[str, BufferState] = {}
+        producers: dict[str, list[int]] = {}
+        consumers: dict[str, list[tuple[int, int]]] = {}
+        for i, node in enumerate(nodes):
+            producers.setdefault(node.output, []).append(i)
+            for k, name in enumerate(node.inputs):
+                consumers.setdefault(name, []).append((i, k))
+        copies = set(spills.values())
         for name, buffer in lowered.buffers.items():
-            stored = name in lowered.stored or name in spills.values()
-            readers = {Engine.GEMM if n.uses_gemm else Engine.ALU for n in nodes if name in n.inputs}
+            stored = name in lowered.stored or name in copies
+            made, read = producers.get(origin(name), []), consumers.get(name, [])
+            readers = {Engine.GEMM if nodes[i].uses_gemm else Engine.ALU for i, _ in read}
             readers |= {Engine.STORE} if stored else set()
             self._state[name] = BufferState(
-                buffer,
-                [i for i, n in enumerate(nodes) if n.output == origin(name)],
-                [(i, k) for i, n in enumerate(nodes) for k, t in enumerate(n.inputs) if t == name],
-                frozenset(readers),
-                name in lowered.packs or name in spills,
-                stored,
-                spills.get(name),
-            )
+                buffer, made, read, frozenset(readers), name in lowered.packs or name in spills, stored,
+                spills.get(name), behind=len(made), waiting=sum(bool(nodes[i].tasks) for i, _ in read),
+            )  # fmt: skip
         self._next = [0] * len(nodes)
         #: the row of an input that a node's next task was found to lack: until it is there, nothing else matters
         self._lacks: list[tuple[BufferState, int] | None] = [None] * len(nodes)
@@ -206,6 +209,8 @@ class Scheduler:
         self._lacks[index] = None
         if self._next[index] == len(node.tasks):
             self._acc_kept.pop(index, None)
+            for name in node.inputs:
+                self._state[name].waiting -= 1
         done = alu_end + ALU_DEPTH + 2
         if task.completes_row:
             for state in self._outputs(node):
@@ -230,8 +235,12 @@ class Scheduler:
         return [self._state[t] for t in (node.output, duplicate(node.output)) if t in self._state]
 
     def _complete_row(self, state: BufferState, producer: int, row: int, time: float) -> None:
+        state.behind -= state.completed.get(producer, 0) <= state.complete < row + 1
         state.completed[producer] = row + 1
-        rows = state.complete = min(state.completed.get(p, 0) for p in state.producers)
+        if not state.behind:
+            state.complete = min(state.completed.get(p, 0) for p in state.producers)
+            state.behind = sum(state.completed.get(p, 0) <= state.complete for p in state.producers)
+        rows = state.complete
         buffer = state.buffer
         ready = buffer.rows if rows == buffer.height else buffer.pad[0] + rows if rows else 0
         if ready > state.rows_ready:
@@ -252,8 +261,9 @@ class Scheduler:
         self._retire_if_unused(state)
 
     def _retire_if_unused(self, state: BufferState) -> None:
-        done = state.rows_ready == state.buffer.rows and self._lowest_needed(state) == _FAR
-        if state.live and not state.dead and done:
+        written = not state.producers or state.complete >= state.buffer.height
+        needed = state.waiting or state.unstored or not written or state.rows_ready < state.buffer.rows
+        if state.live and not state.dead and not needed:
             state.dead = True
             self._act.release(state.buffer.base, state.buffer.size)
 

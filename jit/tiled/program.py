@@ -18,9 +18,11 @@ from tilewright.jit.tiled.cost import Chosen, choose
 from tilewright.jit.tiled.dram import Stored
 from tilewright.jit.tiled.emit import TileEmitter
 from tilewright.jit.tiled.shapes import chain_shape, tiled_forms
-from tilewright.jit.tiled.steps import Items, Order
+from tilewright.jit.tiled.steps import Items, Order, count_steps
 
 _ROUNDS = 4  #: of asking who runs beside whom
+#: Of a layer: a step takes some tenth of a millisecond to plan and to write, each time, and some kilobytes till then.
+MOST_STEPS = 1 << 16
 _SIDE_SHARE = 4  #: of the banks of act, one in so many is for layers that ALU runs beside others
 
 
@@ -93,7 +95,11 @@ class TiledProgram:
         if not found:
             name = self._forms[number][0].leader.node.name
             raise PlaceError(f"{name}: not even one pixel of one vector fits {self._config.name}")
-        return min(found, key=lambda form: form[1].cycles)
+        chain, chosen = min(found, key=lambda form: form[1].cycles)
+        if (steps := count_steps(chain, chosen.cut)) > MOST_STEPS:
+            name = chain.leader.node.name
+            raise PlaceError(f"{name}: takes {steps:,} steps on {plan.name}; at most {MOST_STEPS:,} are planned")
+        return chain, chosen
 
     def program(self, choice: Choice, meta: dict[str, Any]) -> Program:
         """The program of a choice."""

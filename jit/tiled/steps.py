@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.tiled.chains import Chain
 from tilewright.jit.tiled.cost import Chosen
-from tilewright.jit.tiled.geometry import Patch, Piece, Tile, tiles_of
+from tilewright.jit.tiled.geometry import Cut, Patch, Piece, Tile, tiles_of
 from tilewright.jit.tiled.layers import TiledLayer
 
 _FRESH = 2  #: steps until a tile is stored; LOAD, which keeps its order, would wait for it
@@ -92,6 +92,13 @@ class _Grid(NamedTuple):
     units: list[int]
     first: int
     chunks: int
+
+
+def count_steps(chain: Chain, cut: Cut) -> int:
+    """How many steps a chain takes, if all its items have as many pieces as the first."""
+    leader, node = chain.leader, chain.leader.node
+    items = -(-node.height // cut.rows) * -(-node.width // cut.columns) * -(-leader.vectors // cut.vectors)
+    return items * len(leader.pieces(0, min(leader.vectors, cut.vectors), cut))
 
 
 class Items:

@@ -20,7 +20,11 @@ from tilewright.jit.emit.hazards import HazardTracker
 from tilewright.jit.emit.tokens import bound_tokens
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
+from tilewright.jit.lower.rules import lower
+from tilewright.jit.tiled import program
+from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.tiled.residency import Residency, Wanted
+from tilewright.jit.tiled.steps import count_steps
 
 TINY = PRESETS["tiny"]
 #: every memory at its least for blocks of 4 x 4
@@ -190,3 +194,17 @@ def test_selections_that_are_too_large_to_write_out_are_named() -> None:
     graph = b.graph(b.concat("x", "x"))
     with pytest.raises(PlaceError, match="40002x1x1x40008 weights once written out"):
         compile_graph(graph, PRESETS["tiny"])
+
+
+def test_layers_of_too_many_steps_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a layer is cut into counts: tiles, vectors of results, and pieces of their sums."""
+    b = GraphBuilder(0, (8, 8, 64))
+    graph = b.graph(b.conv("x", 64))
+    tiles = TiledProgram(graph, lower(graph, TINY, tiled=True, joined=True), TINY)
+    items = tiles.choose(TINY).items
+    steps = count_steps(items.chains[0], items.chosen[0].cut)
+    assert steps == sum(len(item.pieces) for item in items.of[0])
+    monkeypatch.setattr(program, "MOST_STEPS", steps - 1)
+    smaller = TINY.replace(name="smaller", acc_bytes=TINY.acc_bytes // 2)
+    with pytest.raises(PlaceError, match=rf"takes [\d,]+ steps on smaller; at most {steps - 1:,} are planned"):
+        tiles.choose(smaller)
