@@ -19,7 +19,7 @@ from tilewright.jit.cost.lower_bound import layer_macs
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.plan.policy import Policy
-from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described
+from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described, is_large
 from tilewright.jit.recurrent.program import is_recurrent
 from tilewright.jit.sides import accelerator_graphs, host_step, stages_and_placement, subgraph
 from tilewright.jit.simplify import best_substitutions, simplified
@@ -186,11 +186,12 @@ def _programs(
 
 def _fastest(part: Graph, config: Config, options: Options, progress: Progress | None) -> ProvenProgram:
     """The part's program with the substitutions asked for, or of those estimated to pay and none the faster; where one
-    schedule alone is asked for, with none."""
+    schedule alone is asked for, or is tried, with none."""
     compiled = partial(_reduced_program, part, config, options.policies, progress)
     if options.substitutions is not None:
         return compiled(options.substitutions)
-    return _faster(compiled, promising(part, config) if options.policies == POLICIES else ())
+    tried = options.policies == POLICIES and not is_large(part)
+    return _faster(compiled, promising(part, config) if tried else ())
 
 
 def _faster(compiled: Callable[[Substitutions], ProvenProgram], substitutions: Substitutions) -> ProvenProgram:

@@ -49,6 +49,9 @@ SURE = 1.04
 HOPELESS = 1.0
 #: instructions written, over all programs tried, after which no more are tried for less memory: about a minute's work
 ENOUGH = 1_000_000
+#: rows of all layers, above which one schedule is enough: each row takes some tenth of a millisecond, a long batch has
+#: hundreds of thousands
+LARGE = 1 << 17
 
 _SLACK = 8  #: spare rows of rings in groups, of policies that ask for all
 #: operators in window mode, and the rows of strips that are tried where memory is scarce, besides as many as fit
@@ -78,6 +81,11 @@ class ProvenProgram:
     states: tuple[TensorSpec, ...] = ()
 
 
+def is_large(graph: Graph) -> bool:
+    """Whether scheduling a graph takes so long that nothing else is tried once there is a program."""
+    return sum(graph.tensors[name].shape[1] for op in graph.ops for name in op.outputs) > LARGE
+
+
 def best_program(
     graph: Graph, config: Config, policies: tuple[Policy, ...], progress: Progress | None
 ) -> ProvenProgram:
@@ -93,7 +101,7 @@ def best_program(
     tries = [partial(_program, forms, policy, config, on_chip) for policy in (policies if on_chip else (PLANNED,))]
     tiles = cache(lambda: _tiles(graph, config))
     found: list[tuple[int, ProvenProgram]] = []
-    written = 0
+    written, large = 0, is_large(graph)
     timed: dict[Hashable, int] = {}  #: cycles of what was decided before; small graphs leave little to decide
     failures: list[Exception] = []
     refusals: list[Exception] = []
@@ -101,6 +109,8 @@ def best_program(
     def attempt(number: int, make: Attempt) -> int | None:
         """Cycles of a schedule, None if there is none."""
         nonlocal written
+        if found and large:
+            return None
         if progress is not None:
             progress("schedules", number, max(number, len(tries)) + 1)
         try:

@@ -10,7 +10,9 @@ import pytest
 from tests.jit.builder import GraphBuilder
 from tests.jit.onnx_models import QdqBuilder
 from tests.jit.tflite_models import TfliteBuilder
-from tilewright.config import Config
+from tilewright.config import PRESETS, Config
+from tilewright.jit import programs
+from tilewright.jit.compiler import compile_graph
 from tilewright.jit.emit.writer import pack_weights
 from tilewright.jit.errors import ModelError, PlaceError, Unsupported
 from tilewright.jit.importer import import_model
@@ -79,3 +81,17 @@ def test_tensors_that_an_onnx_file_implies(tmp_path: Path) -> None:
     path = builder.save(tmp_path / "model.onnx", y, [1, 1, 32768, 32768], "int8")
     with pytest.raises(ModelError, match=f"of shape 1x1x32768x32768 has .* at most {MOST_ELEMENTS:,} are read"):
         import_model(path)
+
+
+def test_a_long_batch_gets_one_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would take as long as the first, and no network of images has that many rows."""
+    build = GraphBuilder(0, (64, 1, 8))
+    graph = build.graph(build.conv("x", 8, (1, 1), padding=(0, 0, 0, 0)))
+    made: list[bool] = []
+    for large in (False, True):
+        monkeypatch.setattr(programs, "LARGE", 63 if large else 64)
+        assert programs.is_large(graph) == large
+        tried: list[str] = []
+        compile_graph(graph, PRESETS["tiny"], progress=lambda what, *_: tried.append(what))  # noqa: B023
+        made.append(tried.count("schedules") > 1)
+    assert made == [True, False]
