@@ -119,6 +119,6 @@ def _bits(op: Operator, mask: str) -> set[int]:
 
 
 def _constant(op: Operator, position: int, bound: int) -> int | None:
-    """A number that the file holds."""
+    """A number that the file holds; asked of the input itself, for one that is computed cannot end the process."""
     found = op.inputs[position]
     return None if found is None or found.value is None else int(found.value.reshape(-1)[bound])
