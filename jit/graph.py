@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.functions import Rounding
+from tilewright.jit.sampling import Sampling
 from tilewright.runtime.steps import TensorSpec
 
 Place = Literal["accelerator", "host"]
@@ -263,12 +264,11 @@ class Slice(Op):
 class Resample(Op):
     """``requant(sum over i, j of rows[y, i] * columns[x, j] * (input[i, j] - offset))``, channel by channel.
 
-    ``rows``: (OH, H), ``columns``: (OW, W), int32, few of them not zero; the sums of the products' magnitudes times 255
-    stay within int32. ``requant`` is alike for all channels.
+    The sums of the weights' products' magnitudes times 255 stay within int32. ``requant`` is alike for all channels.
     """
 
-    rows: NDArray[np.int32]
-    columns: NDArray[np.int32]
+    rows: Sampling
+    columns: Sampling
     offset: int
     requant: Requant
 

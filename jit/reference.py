@@ -17,6 +17,7 @@ from tilewright.isa.arithmetic import requantize, rescale, wrap_int32
 from tilewright.jit import graph as g
 from tilewright.jit.recurrent.ops import Lstm, Svdf
 from tilewright.jit.recurrent.reference import lstm, lstm_on, svdf
+from tilewright.jit.sampling import Sampling
 from tilewright.runtime import host
 
 Array = NDArray[Any]
@@ -164,10 +165,9 @@ def _requantize(op: g.Requantize, x: Array) -> Array:
     return apply_requant(apply_scale(x, op.scale), op.requant)
 
 
-def resampled(x: Array, rows: Array, columns: Array, offset: int) -> NDArray[np.int64]:
+def resampled(x: Array, rows: Sampling, columns: Sampling, offset: int) -> NDArray[np.int64]:
     """The sums of :class:`~tilewright.jit.graph.Resample`, (1, OH, OW, C)."""
-    moved = np.tensordot(rows.astype(np.int64), x[0].astype(np.int64) - offset, 1)
-    return np.tensordot(columns.astype(np.int64), moved, (1, 1)).swapaxes(0, 1)[None]
+    return columns.apply(rows.apply(x.astype(np.int64) - offset, 1), 2)
 
 
 def sliced(op: g.Slice, x: Array) -> Array:

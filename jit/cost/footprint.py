@@ -52,7 +52,7 @@ def _mark(used: NDArray[np.bool_], node: Node, index: int) -> None:
             inside = np.ix_(_within(rows, used.shape[0]), _within(columns, used.shape[1]))
             used[inside] |= True if units is None else units
     elif isinstance(node, ResampleNode):
-        used[np.ix_(node.rows.any(axis=0), node.columns.any(axis=0))] = True
+        used[np.ix_(node.rows.read, node.columns.read)] = True
     else:
         used[:] = True
 

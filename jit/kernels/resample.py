@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
 from tilewright.isa.spec import Combine
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, prm_entries, uniform_prm
 from tilewright.jit.plan import tables as t
-
-Taps = tuple[tuple[int, int], ...]  #: (where it reads, weight) of one output row or column
+from tilewright.jit.sampling import Sampling, Taps
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,11 @@ class Run:
     taps: Taps
     move: int
 
+    @property
+    def last(self) -> int:
+        """Its last column."""
+        return self.first + (self.count - 1) * self.step
+
     def within(self, lo: int, hi: int) -> Run | None:
         """The part of it from column ``lo`` on, before ``hi``."""
         skip = max(0, -(-(lo - self.first) // self.step))
@@ -38,6 +44,24 @@ class Run:
         return Run(self.first + skip * self.step, self.step, count, taps, self.move)
 
 
+class Runs:
+    """All columns, each in one run; columns of alike taps that stand and read at even distances share one.
+
+    An image laid side by side many times has fewer runs if only columns that read the same share one.
+    """
+
+    def __init__(self, columns: Sequence[Taps]) -> None:
+        shapes = [tuple((at - taps[0][0], weight) for at, weight in taps) for taps in columns]
+        self.all = min(_runs_of(columns, shapes), _runs_of(columns, columns), key=len)
+        self._firsts = [run.first for run in self.all]
+        self._lasts = list(accumulate((run.last for run in self.all), max))  # of a run and those before it
+
+    def within(self, lo: int, hi: int) -> list[Run]:
+        """Their parts from column ``lo`` on, before ``hi``; those that end before or begin after are not looked at."""
+        near = self.all[bisect_left(self._lasts, lo) : bisect_left(self._firsts, hi)]
+        return [part for run in near if (part := run.within(lo, hi)) is not None]
+
+
 @dataclass(kw_only=True)
 class ResampleNode(Node):
     """``requant(sum of rows[y, i] * columns[x, j] * (input[i, j] - offset))``; the whole input is read for every row.
@@ -45,31 +69,32 @@ class ResampleNode(Node):
     ``requant`` is one for all channels.
     """
 
-    rows: NDArray[np.int32]
-    columns: NDArray[np.int32]
+    rows: Sampling
+    columns: Sampling
     offset: int
     requant: Requant
 
     def __post_init__(self) -> None:
         self.acc_units = self.vectors * self.config.out_units
-        self.row_taps, self.column_taps = _all_taps(self.rows), _all_taps(self.columns)
-        self.runs = _runs(self.column_taps)
+        self.row_taps, self.column_taps = self.rows.taps(), self.columns.taps()
+        self.runs = Runs(self.column_taps)
+        self.most_taps = max(map(len, self.row_taps)) * max(map(len, self.column_taps))
 
     @cached_property
     def _weights(self) -> dict[int, int]:
         """prm entry of every product of weights."""
-        products = {y * x for taps in self.row_taps for _, y in taps for run in self.runs for _, x in run.taps}
+        rows, columns = ({weight for taps in axis for _, weight in taps} for axis in (self.row_taps, self.column_taps))
+        products = {y * x for y in rows for x in columns}
         return {weight: k for k, weight in enumerate(sorted(products))}
 
     def extents(self) -> tuple[int, ...]:
-        terms = max(map(len, self.row_taps)) * max(len(run.taps) for run in self.runs)
         return (
-            t.ELEMENTWISE, self.height, self.width, self.out_units, 1, 1, 0, 0, 0, 1, 1, 1, terms,
+            t.ELEMENTWISE, self.height, self.width, self.out_units, 1, 1, 0, 0, 0, 1, 1, 1, self.most_taps,
             len(self._weights), True, 0, 1, 0, 0,
         )  # fmt: skip
 
     def reads(self, index: int) -> tuple[int, int, int]:
-        return 0, 0, self.rows.shape[1]
+        return 0, 0, self.rows.size
 
     def constant_entries(self) -> tuple[int, int]:
         return 0, len(self._weights) + 1
@@ -87,14 +112,14 @@ class ResampleNode(Node):
 
     @property
     def alu_work(self) -> int:
-        taps = sum(map(len, self.row_taps)) * sum(run.count * len(run.taps) for run in self.runs)
+        taps = sum(map(len, self.row_taps)) * sum(map(len, self.column_taps))
         return (taps + self.height * self.width) * self.vectors
 
     def emit(self, task: Task, e: Emit, acc: int) -> None:
         c = self.config
         source = e.buffer(self.inputs[0])
         vectors = self.vectors
-        runs = [part for run in self.runs if (part := run.within(task.lo, task.hi)) is not None]
+        runs = self.runs.within(task.lo, task.hi)
         for tap_y, (y, weight_y) in enumerate(self.row_taps[task.row]):
             for tap_x in range(max(len(run.taps) for run in runs)):  # all columns by turns: none waits for itself
                 for run in runs:
@@ -121,24 +146,16 @@ class ResampleNode(Node):
             )  # fmt: skip
 
 
-def _all_taps(matrix: NDArray[np.int32]) -> list[Taps]:
-    """Where each row of a matrix is not zero; one that is zero everywhere has a weight of zero where the last began."""
-    found: list[Taps] = []
-    for row in matrix:
-        places = np.flatnonzero(row).tolist() or [found[-1][0][0] if found else 0]
-        found.append(tuple((at, int(row[at])) for at in places))
-    return found
-
-
-def _runs(columns: Sequence[Taps]) -> list[Run]:
-    """All columns, each in one run; columns of alike taps that stand and read at even distances share one."""
-    waiting: dict[tuple[tuple[int, int], ...], list[int]] = {}
-    for x, taps in enumerate(columns):
-        waiting.setdefault(tuple((at - taps[0][0], weight) for at, weight in taps), []).append(x)
+def _runs_of(columns: Sequence[Taps], kinds: Sequence[Taps]) -> list[Run]:
+    """All columns, each in one run of columns of its kind."""
+    waiting: dict[Taps, list[int]] = {}
+    for x, kind in enumerate(kinds):
+        waiting.setdefault(kind, []).append(x)
     found = []
     for alike in waiting.values():
-        while alike:
-            first, rest, left = alike[0], alike[1:2], set(alike)
+        left = OrderedDict.fromkeys(alike)  # of which the first two are found at once, and each is taken out at once
+        while left:
+            first, *rest = islice(left, 2)
             step = rest[0] - first if rest else 1
             move = columns[rest[0]][0][0] - columns[first][0][0] if rest else 0
             count = 1
@@ -146,5 +163,6 @@ def _runs(columns: Sequence[Taps]) -> list[Run]:
                 while (x := first + count * step) in left and columns[x][0][0] == columns[first][0][0] + count * move:
                     count += 1
             found.append(Run(first, step, count, columns[first], move if count > 1 else 0))
-            alike[:] = [x for x in alike if (x - first) % step or x >= first + count * step]
+            for k in range(count):
+                del left[first + k * step]
     return sorted(found, key=lambda run: run.first)

@@ -20,6 +20,7 @@ from tilewright.jit.layers.builder import Layer, Operand, Output
 from tilewright.jit.layers.pairwise import extreme
 from tilewright.jit.lower.dense_weights import MOST_WRITTEN_OUT
 from tilewright.jit.numbers.scales import identity_requant
+from tilewright.jit.sampling import Sampling
 
 Positions = NDArray[np.int64]
 Axes = tuple[int, int, int, int]
@@ -101,16 +102,9 @@ def _chosen_pixels(layer: Layer, x: Operand, rows: Positions, columns: Positions
 def _resampled(layer: Layer, x: Operand, rows: Positions, columns: Positions) -> Operand:
     """These rows and columns in any order."""
     return _append(
-        layer, Resample, x, (1, len(rows), len(columns), x.shape[3]), rows=_picks(rows, x.shape[1]),
-        columns=_picks(columns, x.shape[2]), offset=0, requant=identity_requant(x.shape[3]),
+        layer, Resample, x, (1, len(rows), len(columns), x.shape[3]), rows=Sampling.picks(x.shape[1], rows),
+        columns=Sampling.picks(x.shape[2], columns), offset=0, requant=identity_requant(x.shape[3]),
     )  # fmt: skip
-
-
-def _picks(places: Positions, size: int) -> NDArray[np.int32]:
-    """The matrix (places, size) with a 1 in each row at its place."""
-    matrix = np.zeros((len(places), size), np.int32)
-    matrix[np.arange(len(places)), places] = 1
-    return matrix
 
 
 def channels_of(layer: Layer, x: Operand, channels: Positions, fill: int = 0) -> Operand:

@@ -243,25 +243,23 @@ def _rescaled(x: Elements, scale: g.Scale, requant: g.Requant, seed: int) -> Ele
 def _resample(op: g.Resample, seed: int, x: Elements) -> Elements:
     """Rows and columns that take one int8 value as it is select it; every other value is a sum."""
     acc = np.empty((1, len(op.rows), len(op.columns), x.shape[3]))
-    ones = [np.array([tuple(row[row != 0]) == (1,) for row in matrix]) for matrix in (op.rows, op.columns)]
-    for y, row in enumerate(op.rows):
+    across = list(zip(op.columns.places.T, op.columns.weights.T.astype(np.float64), strict=True))
+    for y, taps in enumerate(op.rows.taps()):
         total = np.zeros(acc.shape[2:])
-        for i in np.flatnonzero(row).tolist():
-            for j in range(x.shape[2]):
-                places = np.flatnonzero(op.columns[:, j])
-                weights = (int(row[i]) * op.columns[places, j].astype(np.int64)).astype(np.float64)
-                total[places] += _times(weights, x[0, i, j] - op.offset)
+        for i, by in taps:
+            for places, weights in across:
+                total += _times(by * weights, x[0, i, places] - op.offset)
         reduce_elements(total.reshape(-1))
         acc[0, y] = total
     result = _requantize(acc, LINEAR, op.requant, seed)
     if op.offset == 0:
-        plain = np.ix_(ones[0], ones[1])
+        plain = np.ix_(op.rows.selects, op.columns.selects)
         result[0][plain] = _requantize(acc[0][plain], PLAIN, op.requant, seed)
     return result
 
 
 def _times(weights: NDArray[np.float64], values: Elements) -> Elements:
-    """The products of weights up to 2^24 and elements, (weights, values), reduced."""
+    """The products of weights up to 2^24 and elements, (weights, values), reduced; ``values`` may have a row each."""
     high = np.floor(values / 65536.0)
     product = weights[:, None] * high
     reduce_elements(product.reshape(-1))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Op, TensorSpec
 from tilewright.jit.lower.state import image_shape
@@ -106,10 +104,8 @@ def _of_rows(op: Op, rows: Rows, out: int, heights: list[int]) -> tuple[Op, list
         first, last = (op.begin[0] + row * op.strides[0] for row in (rows[0], rows[1] - 1))
         return replace(op, begin=(0, op.begin[1]), size=(rows[1] - rows[0], op.size[1])), [(first, last + 1)]
     if isinstance(op, g.Resample):
-        weights = op.rows[slice(*rows)]
-        used = np.flatnonzero(weights.any(0))
-        first, last = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
-        return replace(op, rows=weights[:, first:last]), [(first, last)]
+        part, read = op.rows.part(*rows)
+        return replace(op, rows=part), [read]
     raise Uncut(f"{op.name} ({op.kind}): makes its rows together")
 
 

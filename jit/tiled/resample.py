@@ -10,7 +10,8 @@ from typing import NamedTuple, cast
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
 from tilewright.isa.spec import Combine
 from tilewright.jit.graph import Scale
-from tilewright.jit.kernels.resample import ResampleNode, Run, Taps
+from tilewright.jit.kernels.resample import ResampleNode, Run
+from tilewright.jit.sampling import Taps
 from tilewright.jit.tiled import judge
 from tilewright.jit.tiled.geometry import Cut, Patch, Piece, Tile, Window
 from tilewright.jit.tiled.layers import AluLayer
@@ -49,11 +50,7 @@ class ResampleLayer(AluLayer):
 
     @property
     def passes(self) -> int:
-        return self._most_taps() + 1
-
-    def _most_taps(self) -> int:
-        node = self.resampling
-        return max(map(len, node.row_taps)) * max(len(run.taps) for run in node.runs)
+        return self.resampling.most_taps + 1
 
     def scale(self, weight: int) -> Scale:
         """How pixels are rescaled by a product of weights."""
@@ -73,7 +70,7 @@ class ResampleLayer(AluLayer):
     def turns(self, row: int, tile: Tile) -> Iterator[list[Turn]]:
         """What is rescaled for a row of a tile, in order, in parts with as many weights as are taken at once."""
         node = self.resampling
-        runs = [inside for run in node.runs if (inside := run.within(tile.left, tile.right)) is not None]
+        runs = node.runs.within(tile.left, tile.right)
         part: list[Turn] = []
         weights: set[int] = set()  # of the part
         for tap_y, (y, weight_y) in enumerate(node.row_taps[row]):
@@ -89,7 +86,7 @@ class ResampleLayer(AluLayer):
         yield part
 
     def _numbers(self) -> dict[judge.Layer, int]:
-        return {judge.Layer.KIND: judge.ALU, judge.Layer.TERMS: self._most_taps(), judge.Layer.WHOLE: 1}
+        return {judge.Layer.KIND: judge.ALU, judge.Layer.TERMS: self.resampling.most_taps, judge.Layer.WHOLE: 1}
 
 
 def reach(node: ResampleNode) -> Window:

@@ -7,6 +7,13 @@ import numpy as np
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, exact_shift, identity_requant
+from tilewright.jit.sampling import Sampling
+
+
+def sampling(matrix: np.ndarray) -> Sampling:
+    """Of a matrix (rows of the result, rows of the input) of weights."""
+    out, size = matrix.shape
+    return Sampling.of(size, np.tile(np.arange(size), (out, 1)), matrix)
 
 
 class GraphBuilder:
@@ -156,12 +163,13 @@ class GraphBuilder:
         return self._add(op)
 
     def resample(self, x, rows, columns):
-        """``rows`` (OH, H), ``columns`` (OW, W): weights."""
+        """``rows`` (OH, H), ``columns`` (OW, W): matrices of weights."""
         shape = (1, len(rows), len(columns), self.shape(x)[3])
         most = float(rows.sum(1).max() * columns.sum(1).max())
         op = g.Resample(
-            name=self._name("resample"), inputs=[x], output=self._new(shape), rows=rows, columns=columns,
-            offset=int(self.rng.integers(-128, 128)), requant=self._uniform(shape[3], 60 * most + 1),
+            name=self._name("resample"), inputs=[x], output=self._new(shape), rows=sampling(rows),
+            columns=sampling(columns), offset=int(self.rng.integers(-128, 128)),
+            requant=self._uniform(shape[3], 60 * most + 1),
         )  # fmt: skip
         return self._add(op)
 

@@ -10,7 +10,7 @@ from tests.jit.execute import assert_exact
 from tests.jit.random_graphs import random_config
 from tilewright.config import PRESETS
 from tilewright.jit.graph import Graph
-from tilewright.jit.kernels.resample import ResampleNode, Run, _runs
+from tilewright.jit.kernels.resample import ResampleNode, Run, Runs
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.tiled.geometry import Tile
 from tilewright.jit.tiled.resample import ResampleLayer
@@ -84,5 +84,21 @@ def test_no_patch_is_larger_than_is_counted_on(seed: int) -> None:
 def test_columns_without_number_are_one_run_at_once() -> None:
     """As a TILE by 65,535 has them: looked up one by one in a list they took minutes."""
     repeated, beside = [((0, 1),)] * 65535, [((x, 1),) for x in range(65535)]
-    assert _runs(repeated) == [Run(0, 1, 65535, ((0, 1),), 0)]
-    assert _runs(beside) == [Run(0, 1, 65535, ((0, 1),), 1)]
+    assert Runs(repeated).all == [Run(0, 1, 65535, ((0, 1),), 0)]
+    assert Runs(beside).all == [Run(0, 1, 65535, ((0, 1),), 1)]
+
+
+def test_columns_without_order_are_found_at_once() -> None:
+    """Each is a run of its own: looked for among all that are left they took minutes."""
+    places = np.random.default_rng(0).permutation(65535).tolist()
+    runs = Runs([((at, k + 1),) for k, at in enumerate(places)])
+    assert [(run.first, run.count, run.taps) for run in runs.all] == [
+        (k, 1, ((at, k + 1),)) for k, at in enumerate(places)
+    ]
+    assert all(runs.within(k, k + 1) == [runs.all[k]] for k in range(65535))
+
+
+def test_an_image_beside_itself_is_a_run_for_each_of_its_columns() -> None:
+    beside = Runs([((k % 5, 1),) for k in range(50_000)])
+    assert beside.all == [Run(k, 5, 10_000, ((k, 1),), 0) for k in range(5)]
+    assert beside.within(7, 11) == [Run(10, 5, 1, ((0, 1),), 0), *(Run(k, 5, 1, ((k - 5, 1),), 0) for k in (7, 8, 9))]

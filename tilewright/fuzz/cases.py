@@ -72,8 +72,13 @@ def case_inputs(tensors: list[Tensor], seed: int = 0) -> list[Array]:
     return stacks
 
 
-def check_case(path: str | Path, config: Config | str, inputs: list[Array]) -> Outcome:
-    """Compile and run a model file on ``inputs`` (stacks in the model's order), and compare all outputs."""
+def check_case(
+    path: str | Path, config: Config | str, inputs: list[Array], compiled: Executable | None = None
+) -> Outcome:
+    """Compile and run a model file on ``inputs`` (stacks in the model's order), and compare all outputs.
+
+    ``compiled``: what the file became for ``config``, where the caller has that already.
+    """
     import tilewright
 
     start = time.perf_counter()
@@ -89,7 +94,7 @@ def check_case(path: str | Path, config: Config | str, inputs: list[Array]) -> O
     except Exception as error:  # noqa: BLE001 - ONNX Runtime's errors share no base class below Exception
         return outcome(REFERENCE_REFUSED, f"{type(error).__name__}: {_one_line(error)}")
     try:
-        executable = tilewright.compile(path, config, cache=False, compare=False)
+        executable = compiled or tilewright.compile(path, config, cache=False, compare=False)
         given: Any = inputs[0] if len(executable.inputs) == 1 else inputs
         results, report = executable.run(given)
     except TilewrightError as error:

@@ -23,12 +23,12 @@ from tilewright.jit.layers.scaling import tuned_requant
 from tilewright.jit.numbers.float_scaling import Tuned, tune
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
 from tilewright.jit.reference import apply_requant, resampled
+from tilewright.jit.sampling import Sampling, merged
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.prepared import Node
 from tilewright.jit.source.onnx.site import Site
 from tilewright.runtime import interpreters
 
-Matrix = NDArray[np.int32]
 _EPSILON = 2.0**-24  #: half a unit in the last place of a float32 number of 1 and more
 _ROUNDINGS = 8  #: dequantisation, product of weights, product, three sums, quotient, and the square of all that
 _BITS = 24  #: of a float32 number
@@ -39,9 +39,9 @@ _TRIALS = 3  #: random images on which a resampling is compared with ONNX Runtim
 
 @dataclass(frozen=True)
 class Axis:
-    """``weights`` (OUT, IN) over ``denominator``; float32 ones are off by ``error`` at most, summed over a row."""
+    """``weights`` over ``denominator``; float32 ones are off by ``error`` at most, summed over a row."""
 
-    weights: Matrix
+    weights: Sampling
     denominator: int
     error: float
 
@@ -110,17 +110,18 @@ def weights_of(
 def _axis(size: int, out: int, mode: str, scale: float | None) -> Axis:
     """``scale``: where the node has it, else that of the sizes."""
     exact = Fraction(out, size) if scale is None else Fraction(scale)
-    weights = [_weighed(_place(k, size, out, mode, exact), size) for k in range(out)]
-    denominator = math.lcm(*(part.denominator for row in weights for part in row.values()))
-    matrix = np.zeros((out, size), np.int64)
-    for k, row in enumerate(weights):
-        for at, part in row.items():
-            matrix[k, at] = int(part * denominator)
+    weighed = [_weighed(_place(k, size, out, mode, exact), size) for k in range(out)]
+    denominator = math.lcm(*(after.denominator for _, after in weighed))
     if denominator >= 1 << 16:
         raise Unsupported(f"Resize linear with weights in 1/{denominator}")
-    error = np.abs(_float_weights(size, out, mode, scale) - matrix / denominator).sum(axis=1).max()
+    low = np.array([place for place, _ in weighed])
+    after = np.array([int(part * denominator) for _, part in weighed])
+    places, weights = _neighbours(low, size), np.stack([denominator - after, after], 1)
+    in_float, parts = _float_weights(size, out, mode, scale)
+    off = merged(np.hstack([in_float, places]), np.hstack([parts, -weights / denominator]))[1]
     dyadic = denominator & (denominator - 1) == 0  # else the quotient itself is rounded, in float64
-    return Axis(matrix.astype(np.int32), denominator, float(error) + (0.0 if dyadic else 2.0**-50))
+    error = float(np.abs(off).sum(axis=1).max()) + (0.0 if dyadic else 2.0**-50)
+    return Axis(Sampling.of(size, places, weights), denominator, error)
 
 
 def _place(k: int, size: int, out: int, mode: str, scale: Fraction) -> Fraction:
@@ -134,17 +135,23 @@ def _place(k: int, size: int, out: int, mode: str, scale: Fraction) -> Fraction:
     return (k + Fraction(1, 2)) / scale - Fraction(1, 2)
 
 
-def _weighed(place: Fraction, size: int) -> dict[int, Fraction]:
-    """The weights of the two neighbours of a place, or of the one at an end."""
+def _weighed(place: Fraction, size: int) -> tuple[int, Fraction]:
+    """The first of the two neighbours of a place, and the weight of the second."""
     place = max(Fraction(0), min(place, Fraction(size - 1)))
     low = math.floor(place)
-    if low == size - 1:
-        return {low: Fraction(1)}
-    return {low: 1 - (place - low), low + 1: place - low}
+    return low, place - low
 
 
-def _float_weights(size: int, out: int, mode: str, scale: float | None) -> NDArray[np.float64]:
-    """The same in float32, operation by operation, as ONNX Runtime's ``SetupUpsampleBilinear`` has them."""
+def _neighbours(low: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """(places, 2), the last of all its own."""
+    return np.stack([low, np.minimum(low + 1, size - 1)], 1)
+
+
+def _float_weights(
+    size: int, out: int, mode: str, scale: float | None
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Neighbours and their weights in float32, operation by operation, as ONNX Runtime's ``SetupUpsampleBilinear``
+    has them."""
     f = np.float32
     k, by = np.arange(out).astype(f), f(out) / f(size) if scale is None else f(scale)
     if mode == "align_corners":
@@ -156,14 +163,11 @@ def _float_weights(size: int, out: int, mode: str, scale: float | None) -> NDArr
     else:
         place = (k + f(0.5)) / by - f(0.5)
     place = np.clip(place, f(0), f(size - 1))
-    low = np.minimum(place.astype(np.int64), size - 1)
-    high = np.minimum(low + 1, size - 1)
+    neighbours = _neighbours(np.minimum(place.astype(np.int64), size - 1), size)
+    low, high = neighbours.T
     after, before = np.abs(place - low.astype(f)), np.abs(place - high.astype(f))
     after, before = (np.where(low == high, f(0.5), part) for part in (after, before))
-    matrix = np.zeros((out, size))
-    np.add.at(matrix, (np.arange(out), low), before)
-    np.add.at(matrix, (np.arange(out), high), after)
-    return matrix
+    return neighbours, np.stack([before, after], 1).astype(np.float64)
 
 
 # -- between DequantizeLinear and QuantizeLinear ---------------------------------------------------------------

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
@@ -15,12 +14,12 @@ from tilewright.jit.layers.builder import Operand
 from tilewright.jit.layers.weighted import convolution
 from tilewright.jit.numbers.scales import identity_requant
 from tilewright.jit.reference import apply_requant, resampled
+from tilewright.jit.sampling import Sampling
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import NONE, Site
 from tilewright.jit.source.tflite.weighted import SAME, float_product, read_weights
 from tilewright.runtime import interpreters
 
-Matrix = NDArray[np.int32]
 _BITS = 10  #: of the fraction of a position, in LiteRT's integer bilinear kernel
 _TRIALS = 3  #: random images on which a resampling is compared with LiteRT's, the first of extremes
 _LARGE = 1 << 22  #: elements of an image that is enough by itself
@@ -44,33 +43,26 @@ def resize(site: Site) -> str:
     return site.emit(Resample, [x.name], shape, quantisation, rows=rows, columns=columns, offset=0, requant=requant)
 
 
-def _bilinear(size: int, out: int, corners: bool, centers: bool) -> Matrix:
-    """(out, size) weights in 1/1024, by LiteRT's ``ComputeInterpolationValuesInteger``."""
+def _bilinear(size: int, out: int, corners: bool, centers: bool) -> Sampling:
+    """Weights in 1/1024, by LiteRT's ``ComputeInterpolationValuesInteger``."""
     one = 1 << _BITS
     if corners and out > 1:
         scale = (one * (size - 1) + (out - 1) // 2) // (out - 1)
     else:
         scale = (one * size + out // 2) // out
-    matrix = np.zeros((out, size), np.int32)
-    for place in range(out):
-        at = place * scale + (scale // 2 - one // 2 if centers else 0)
-        low, high = max(at >> _BITS, 0), min((at + one - 1) >> _BITS, size - 1)
-        if at < 0:
-            low, high = 0, 0  # C++ rounds the quotient towards zero
-        matrix[place, low] += one - (at - one * low)
-        matrix[place, high] += at - one * low
-    return matrix
+    at = np.arange(out) * scale + (scale // 2 - one // 2 if centers else 0)
+    low, high = np.maximum(at >> _BITS, 0), np.minimum((at + one - 1) >> _BITS, size - 1)
+    low, high = (np.where(at < 0, 0, place) for place in (low, high))  # C++ rounds the quotient towards zero
+    return Sampling.of(size, np.stack([low, high], 1), np.stack([one - (at - one * low), at - one * low], 1))
 
 
-def _nearest(size: int, out: int, corners: bool, centers: bool) -> Matrix:
-    """(out, size) with a single one in each row, by LiteRT's ``GetNearestNeighbor``, in float32 as there."""
+def _nearest(size: int, out: int, corners: bool, centers: bool) -> Sampling:
+    """One place each, by LiteRT's ``GetNearestNeighbor``, in float32 as there."""
     f = np.float32
     scale = f(size - 1) / f(out - 1) if corners and out > 1 else f(size) / f(out)
     at = (np.arange(out).astype(f) + f(0.5 if centers else 0)) * scale
     places = np.floor(at + f(0.5)) if corners else np.floor(at)
-    matrix = np.zeros((out, size), np.int32)
-    matrix[np.arange(out), np.clip(places.astype(np.int64), 0, size - 1)] = 1
-    return matrix
+    return Sampling.picks(size, np.clip(places.astype(np.int64), 0, size - 1))
 
 
 def _halves(channels: int, up: bool) -> Requant:
@@ -80,7 +72,7 @@ def _halves(channels: int, up: bool) -> Requant:
     return Requant(zero, one * multiplier, one * shift, zero, Rounding.SINGLE, 0)
 
 
-def _compare(site: Site, x: Operand, rows: Matrix, columns: Matrix, requant: Requant) -> None:
+def _compare(site: Site, x: Operand, rows: Sampling, columns: Sampling, requant: Requant) -> None:
     """Raises Unsupported unless LiteRT's kernel gives the same on some images."""
     tensor = site.tensor(0)
     model = cut(site.file, [site.op.index], [tensor.index], [site.result.index], site.folded, {})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.jit.builder import GraphBuilder
+from tests.jit.builder import GraphBuilder, sampling
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.errors import Unfollowed
@@ -258,9 +258,9 @@ def test_an_average_of_one_pixel_is_the_pixel() -> None:
 def test_pixels_that_are_taken_as_they_are_are_selected_unless_something_is_taken_off(offset: int) -> None:
     """Of a row by itself and one of two rows, each of columns likewise."""
     tensors = {"x": g.TensorSpec("x", (1, 2, 2, 1)), "y": g.TensorSpec("y", (1, 2, 2, 1))}
-    matrix = np.array([[1, 0], [1, 1]], np.int32)
+    both = sampling(np.array([[1, 0], [1, 1]], np.int32))
     op = g.Resample(
-        name="r", inputs=["x"], output="y", rows=matrix, columns=matrix, offset=offset, requant=identity_requant(1)
+        name="r", inputs=["x"], output="y", rows=both, columns=both, offset=offset, requant=identity_requant(1)
     )
     graph = g.Graph("resampled", ["x"], ["y"], tensors, [op])
     x = random_elements(np.random.default_rng(0), 4).reshape(1, 2, 2, 1)

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.jit.builder import sampling
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
 from tests.jit.tflite_models import RELU, SAME, VALID, TfliteBuilder
-from tilewright.jit.kernels.resample import _all_taps, _runs
+from tilewright.jit.kernels.resample import Runs
 
 RESIZES = {"RESIZE_BILINEAR": "ResizeBilinearOptions", "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions"}
 #: (align_corners, half_pixel_centers)
@@ -102,14 +103,12 @@ def test_runs_cover_every_column_once() -> None:
         matrix = np.zeros((columns, size), np.int32)
         for row in matrix:
             row[rng.integers(0, size, 2)] = rng.integers(0, 3, 2)
-        wanted = _all_taps(matrix)
+        wanted = sampling(matrix).taps()
         lo = int(rng.integers(0, columns))
         hi = int(rng.integers(lo, columns)) + 1
         found = {}
-        for run in _runs(wanted):
-            part = run.within(lo, hi)
-            for k in range(part.count if part is not None else 0):
-                assert part is not None
+        for part in Runs(wanted).within(lo, hi):
+            for k in range(part.count):
                 place = part.first + k * part.step
                 assert place not in found
                 found[place] = tuple((at + k * part.move, weight) for at, weight in part.taps)

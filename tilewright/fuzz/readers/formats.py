@@ -129,7 +129,7 @@ def _read_model(path: Path) -> None:
     if UNSTEADY in executable.artifact.options.get("uncompared", "") and not _draws(path):
         raise Defect("the interpreter gives other values each time, of what it leaves unwritten")
     x = random_inputs(executable.inputs, 3, 2)
-    outcome = check_case(path, TINY, x)
+    outcome = check_case(path, TINY, x, executable)
     if outcome.kind in FAILURES and outcome.kind != REFUSED:
         raise Defect(f"{outcome.kind}: {outcome.message} {outcome.where}")
     if outcome.kind == REFERENCE_REFUSED:
