@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from tests.jit.source.test_tflite_arithmetic import DRAWS, both, differing, ever
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
 from tests.jit.tflite_models import NONE, TfliteBuilder
 from tilewright.fuzz import TfliteNet
+from tilewright.fuzz.tensors import Tensor
 from tilewright.jit.importer import import_model
+from tilewright.jit.layers.builder import Operand
+from tilewright.jit.layers.moves import coordinates
 
 SHAPE = [1, 6, 8, 12]
 
@@ -251,3 +255,29 @@ def test_a_shuffle_of_channels(dtype: str, tmp_path: Path) -> None:
         artifact: Any = assert_equal(b.save(tmp_path / "m.tflite", [x], outputs), count=1)
         assert "interpreter" not in places(artifact).values()
     assert len(assert_equal(b.save(tmp_path / "m.tflite", [x], [y]), count=1).programs) == 1
+
+
+GRAY: dict[str, Callable[[TfliteNet, Tensor], Tensor]] = {
+    "SLICE": lambda net, x: net.slice(x, [0, 1, 2, 0], [1, 94, 93, 1]),
+    "MIRROR_PAD": lambda net, x: net.mirror_pad(x, ((0, 0), (2, 1), (0, 3), (0, 0))),
+    "REVERSE_V2": lambda net, x: net.reverse(x, 2),
+    "TILE": lambda net, x: net.tile(x, (1, 1, 2, 1)),
+    "GATHER": lambda net, x: net.gather(x, [5, 95, 3], 1),
+}
+
+
+@pytest.mark.parametrize("kind", GRAY)
+def test_images_of_one_channel(kind: str, tmp_path: Path) -> None:
+    """Of more than 8,192 elements: their places are not asked of NumPy with an axis of one at the end."""
+    net = TfliteNet(seed=3)
+    x = net.input((1, 96, 96, 1), scale=0.02)
+    path = net.save(tmp_path / "m.tflite", [GRAY[kind](net, x)])
+    assert places(assert_equal(path, count=2)) == {kind: "accelerator"}
+
+
+@pytest.mark.parametrize("shape", [(96, 96, 1), (1, 9001, 1), (9001, 1, 1), (31, 17, 19)])
+def test_coordinates(shape: tuple[int, int, int]) -> None:
+    x = Operand("x", (1, *shape), None)  # type: ignore[arg-type]
+    flat = np.random.default_rng(0).permutation(np.prod(shape)).reshape(shape)
+    wanted = flat // (shape[1] * shape[2]), flat // shape[2] % shape[1], flat % shape[2]
+    assert all((a == b).all() for a, b in zip(coordinates(flat, x), wanted, strict=True))
