@@ -15,7 +15,7 @@ from tilewright.fuzz import OnnxNet, Outcome, Recipe, TfliteNet, build, check_ca
 from tilewright.fuzz.campaign import RESULTS, Summary, finished, run_campaign
 from tilewright.fuzz.cases import EXACT, REFUSED, TRACEBACK, WRONG, case_inputs
 from tilewright.fuzz.recipe import Step
-from tilewright.fuzz.seeds import RANDOM, seed_bits
+from tilewright.fuzz.seeds import RANDOM, input_tensors, seed_bits
 from tilewright.fuzz.shrink import failure_class, write_shrunk
 from tilewright.fuzz.workers import Result, Task
 from tilewright.jit.source import open_source
@@ -70,6 +70,18 @@ def test_networks_are_of_many_kinds(tmp_path: Path) -> None:
     for seed in range(60):
         kinds |= set(draw_network("tflite", seed, "full", tmp_path)[0].kinds())
     assert len(kinds) > 35
+
+
+@pytest.mark.parametrize("frontend", ["tflite", "onnx"])
+def test_large_networks_are_of_large_images_and_long_signals(frontend: str, tmp_path: Path) -> None:
+    sides = []
+    for seed in range(30):
+        recipe, path, _ = draw_network(frontend, seed, "large", tmp_path)
+        for x in input_tensors(build(recipe, path).net):
+            if len(x.shape) == 4:
+                sides.append(sorted(x.shape[1:3] if frontend == "tflite" else x.shape[2:]))
+    assert max(short for short, _ in sides) > 100
+    assert max(long for short, long in sides if short == 1) > 8192
 
 
 def test_differences() -> None:

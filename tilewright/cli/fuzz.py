@@ -23,7 +23,9 @@ def fuzz(
     config: Annotated[
         str, typer.Option(metavar="NAME|FILE|random", help="Preset, .toml file, or one of each seed's own."), READ
     ] = "pynq-z2",
-    size: Annotated[Literal["small", "full"], typer.Option(help="Up to 400 thousand or 20 million MACs.")] = "full",
+    size: Annotated[
+        Literal["small", "full", "large"], typer.Option(help="Up to 400 thousand or 20 million MACs, or large images.")
+    ] = "full",
     jobs: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Results go here; a run resumes from them."), FOLDER

@@ -22,6 +22,7 @@ class Size:
     operators: int = 20
     channels: int = 700
     side: int = 60
+    signal: int = 0  #: the longest signal, of one row or column; 0: no signals, and few large sides
 
 
 OTHER = {"int8": "uint8", "uint8": "int8"}
@@ -32,6 +33,7 @@ Menu = list[tuple[float, Callable[[AnyDrawer, str], object]]]
 
 SMALL = Size(macs=400_000, elements=20_000, operators=8, channels=64, side=16)
 FULL = Size()
+LARGE = Size(macs=60_000_000, elements=400_000, operators=8, channels=8, side=400, signal=30_000)
 
 
 class Drawer:
@@ -209,7 +211,9 @@ class Drawer:
         return int(self.rng.integers(low, max(low, high) + 1))
 
     def channels(self) -> int:
-        """A number of channels: small ones, multiples of 8, and a wide tail."""
+        """A number of channels: small ones, multiples of 8, and a wide tail; of large images mostly one."""
+        if self.size.signal:
+            return self.pick([1, 2, 3, 4, 8], [0.5, 0.1, 0.2, 0.1, 0.1])
         style = self.pick(["small", "round", "middle", "wide"], [0.35, 0.25, 0.28, 0.12])
         if style == "small":
             n = self.between(1, 8)
@@ -222,7 +226,12 @@ class Drawer:
         return min(n, self.size.channels)
 
     def sides(self) -> tuple[int, int]:
-        """Height and width, equal half of the time."""
+        """Height and width, equal half of the time; of large images one is 1 as often."""
+        if self.size.signal:
+            signal = self.chance(0.5)
+            long = round(math.exp(self.rng.uniform(3, math.log(self.size.signal if signal else self.size.side))))
+            other = 1 if signal else self.between(20, self.size.side)
+            return (long, other) if self.chance(0.5) else (other, long)
 
         def one() -> int:
             most = self.pick([12, 32, 60], [0.55, 0.33, 0.12])

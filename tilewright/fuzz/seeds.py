@@ -11,14 +11,14 @@ from tilewright.checking import reference_outputs
 from tilewright.config import KIB, PRESETS, Config, ConfigError, load_config
 from tilewright.errors import TilewrightError
 from tilewright.fuzz.cases import Outcome, case_inputs, check_case
-from tilewright.fuzz.draw import FULL, SMALL, Size
+from tilewright.fuzz.draw import FULL, LARGE, SMALL, Size
 from tilewright.fuzz.draw_onnx import draw_onnx
 from tilewright.fuzz.draw_tflite import draw_tflite
 from tilewright.fuzz.recipe import Recipe, build
 from tilewright.fuzz.tensors import Array, BuildError, Tensor
 
 DRAWS = {"tflite": draw_tflite, "onnx": draw_onnx}
-SIZES: dict[str, Size] = {"small": SMALL, "full": FULL}
+SIZES: dict[str, Size] = {"small": SMALL, "full": FULL, "large": LARGE}
 RANDOM = "random"  #: the name that asks for a Config of each seed's own
 ATTEMPTS = 50
 
