@@ -13,10 +13,14 @@ import numpy as np
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
 from tilewright.isa.spec import Combine
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, prm_entries, uniform_prm
 from tilewright.jit.plan import tables as t
 from tilewright.jit.sampling import Sampling, Taps
+
+#: RESCALEs of a layer, above which it is left to the CPU: a million take a minute and 2 GB to write and prove
+MOST_RESCALES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,15 @@ class ResampleNode(Node):
         self.acc_units = self.vectors * self.config.out_units
         self.row_taps, self.column_taps = self.rows.taps(), self.columns.taps()
         self.runs = Runs(self.column_taps)
+        self.check_rescales(self.width)
         self.most_taps = max(map(len, self.row_taps)) * max(map(len, self.column_taps))
+
+    def check_rescales(self, columns: int) -> None:
+        """Raises PlaceError for too many RESCALEs in tiles of so many columns, each with its part of any run."""
+        apart, together = sum(map(len, self.column_taps)), sum(len(run.taps) for run in self.runs.all)
+        rescales = sum(map(len, self.row_taps)) * min(apart, -(-self.width // columns) * together)
+        if rescales > MOST_RESCALES:
+            raise PlaceError(f"{self.name}: takes {rescales:,} RESCALEs, at most {MOST_RESCALES:,} are planned")
 
     @cached_property
     def _weights(self) -> dict[int, int]:

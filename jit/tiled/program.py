@@ -17,6 +17,7 @@ from tilewright.jit.tiled.chains import Chain
 from tilewright.jit.tiled.cost import Chosen, choose
 from tilewright.jit.tiled.dram import Stored
 from tilewright.jit.tiled.emit import TileEmitter
+from tilewright.jit.tiled.resample import ResampleLayer
 from tilewright.jit.tiled.shapes import chain_shape, tiled_forms
 from tilewright.jit.tiled.steps import Items, Order, count_steps
 
@@ -99,6 +100,8 @@ class TiledProgram:
         if (steps := count_steps(chain, chosen.cut)) > MOST_STEPS:
             name = chain.leader.node.name
             raise PlaceError(f"{name}: takes {steps:,} steps on {plan.name}; at most {MOST_STEPS:,} are planned")
+        if isinstance(chain.leader, ResampleLayer):
+            chain.leader.resampling.check_rescales(chosen.cut.columns)
         return chain, chosen
 
     def program(self, choice: Choice, meta: dict[str, Any]) -> Program:

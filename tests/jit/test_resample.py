@@ -9,10 +9,13 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact
 from tests.jit.random_graphs import random_config
 from tilewright.config import PRESETS
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
+from tilewright.jit.kernels import resample
 from tilewright.jit.kernels.resample import ResampleNode, Run, Runs
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.tiled.geometry import Tile
+from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.tiled.resample import ResampleLayer
 from tilewright.jit.tiled.shapes import tiled_forms
 
@@ -96,6 +99,41 @@ def test_columns_without_order_are_found_at_once() -> None:
         (k, 1, ((at, k + 1),)) for k, at in enumerate(places)
     ]
     assert all(runs.within(k, k + 1) == [runs.all[k]] for k in range(65535))
+
+
+def test_one_of_too_many_instructions_is_refused_by_name() -> None:
+    """300 rows of two taps each, by 1,000 columns of two, none like another."""
+    rng = np.random.default_rng(0)
+    b = GraphBuilder(0, (301, 1001, 1))
+    rows, columns = (np.zeros((n, n + 1), np.int32) for n in (300, 1000))
+    for matrix in (rows, columns):
+        for k, row in enumerate(matrix):
+            row[k : k + 2] = rng.integers(1, 1000, 2)
+    graph = b.graph(b.resample("x", rows, columns))
+    with pytest.raises(PlaceError, match="resample: takes 1,200,000 RESCALEs, at most 1,048,576 are planned"):
+        lower(graph, PRESETS["tiny"])
+
+
+def test_tiles_that_cut_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 12 tiles of 4 columns has a part of each of 3 runs, for 5 rows; of narrower ones each column is a run."""
+    b = GraphBuilder(0, (5, 16, 1))
+    columns = np.zeros((48, 16), np.int32)
+    columns[np.arange(48), np.arange(48) // 3] = np.arange(48) % 3 + 1
+    graph = b.graph(b.resample("x", np.eye(5, dtype=np.int32), columns))
+    (node,) = lower(graph, PRESETS["tiny"]).nodes
+    assert isinstance(node, ResampleNode)
+    assert len(node.runs.all) == 3
+    tiles = TiledProgram(graph, lower(graph, PRESETS["tiny"], tiled=True, joined=True), PRESETS["tiny"])
+    monkeypatch.setattr(resample, "MOST_RESCALES", 5 * 48 - 1)
+    node.check_rescales(4)
+    with pytest.raises(PlaceError, match="takes 240 RESCALEs, at most 239"):
+        node.check_rescales(2)
+    monkeypatch.setattr(resample, "MOST_RESCALES", 5 * 12 * 3 - 1)
+    with pytest.raises(PlaceError, match="takes 180 RESCALEs, at most 179"):
+        node.check_rescales(4)
+    monkeypatch.setattr(resample, "MOST_RESCALES", 14)
+    with pytest.raises(PlaceError, match=r"takes \d+ RESCALEs, at most 14 are"):
+        tiles.choose(PRESETS["tiny"])
 
 
 def test_an_image_beside_itself_is_a_run_for_each_of_its_columns() -> None:
