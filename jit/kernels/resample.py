@@ -19,8 +19,8 @@ from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, prm_entries, un
 from tilewright.jit.plan import tables as t
 from tilewright.jit.sampling import Sampling, Taps
 
-#: RESCALEs of a layer, above which it is left to the CPU: a million take a minute and 2 GB to write and prove
-MOST_RESCALES = 1 << 20
+#: RESCALEs of a layer, above which it is left to the CPU: so many take two minutes and 4 GB to write and prove
+MOST_RESCALES = 1 << 21
 
 
 @dataclass(frozen=True)

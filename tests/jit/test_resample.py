@@ -102,15 +102,15 @@ def test_columns_without_order_are_found_at_once() -> None:
 
 
 def test_one_of_too_many_instructions_is_refused_by_name() -> None:
-    """300 rows of two taps each, by 1,000 columns of two, none like another."""
+    """600 rows of two taps each, by 1,000 columns of two, of which two are like others."""
     rng = np.random.default_rng(0)
-    b = GraphBuilder(0, (301, 1001, 1))
-    rows, columns = (np.zeros((n, n + 1), np.int32) for n in (300, 1000))
+    b = GraphBuilder(0, (601, 1001, 1))
+    rows, columns = (np.zeros((n, n + 1), np.int32) for n in (600, 1000))
     for matrix in (rows, columns):
         for k, row in enumerate(matrix):
             row[k : k + 2] = rng.integers(1, 1000, 2)
     graph = b.graph(b.resample("x", rows, columns))
-    with pytest.raises(PlaceError, match="resample: takes 1,200,000 RESCALEs, at most 1,048,576 are planned"):
+    with pytest.raises(PlaceError, match="resample: takes 2,397,600 RESCALEs, at most 2,097,152 are planned"):
         lower(graph, PRESETS["tiny"])
 
 
