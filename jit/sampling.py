@@ -6,6 +6,7 @@ Places, not a matrix of all places: one of 100,000 rows from as many would have 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -68,13 +69,9 @@ class Sampling:
 
     def apply(self, x: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
         """The rows of the result, for an input along ``axis``."""
-        total = np.zeros((), np.int64)
-        for place, weight in zip(self.places.T, self.weights.T, strict=True):
-            taken = x.take(place, axis)
-            if (weight != 1).any():
-                taken *= weight.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
-            total = total + taken if total.ndim else taken
-        return total
+        along = [-1 if k == axis else 1 for k in range(x.ndim)]
+        taps = zip(self.places.T, self.weights.T, strict=True)
+        return reduce(np.add, (x.take(places, axis) * weights.reshape(along) for places, weights in taps))
 
 
 def merged(places: NDArray[np.int64], weights: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[Any]]:

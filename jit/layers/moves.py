@@ -45,24 +45,24 @@ def moved(layer: Layer, x: Operand, positions: Positions, fill: int = 0) -> tupl
             return part.name, (axes[0], axes[1], axes[2], axes[3])
     if (positions < 0).any():
         raise Unsupported("elements that move between pixels and channels, among others")
-    places = coordinates(positions[0], x)
+    places = coordinates(positions[0], x.shape[1:])
     if int(np.prod(positions.shape)) == int(np.prod(x.shape)) and (np.diff(positions.reshape(-1)) == 1).all():
         return _append(layer, Reshape, x, positions.shape, shape=positions.shape).name, (0, 1, 2, 3)
     return _windows(layer, x, places), (0, 1, 2, 3)
 
 
-def coordinates(positions: Positions, x: Operand) -> tuple[Positions, ...]:
-    """The row, column and channel of each of ``positions`` in an image.
+def coordinates(positions: Positions, shape: tuple[int, ...]) -> tuple[Positions, ...]:
+    """The row, column and channel of each of ``positions`` in an image of a shape (H, W, C).
 
     Of all in one row: NumPy 2.4 gives others past the 8,192nd where the last axis has one (numpy issue 31980).
     """
-    return tuple(place.reshape(positions.shape) for place in np.unravel_index(positions.ravel(), x.shape[1:]))
+    return tuple(place.reshape(positions.shape) for place in np.unravel_index(positions.ravel(), shape))
 
 
 def by_axis(x: Operand, positions: Positions) -> tuple[Positions, Positions, Positions] | None:
     """The rows, columns and channels of ``x`` (-1: none) that a result has, if it has each by itself."""
     inside = positions[0] >= 0
-    places = [np.where(inside, place, -1) for place in coordinates(np.maximum(positions[0], 0), x)]
+    places = [np.where(inside, place, -1) for place in coordinates(np.maximum(positions[0], 0), x.shape[1:])]
     rows, columns, channels = (p.max(axis=a) for p, a in zip(places, ((1, 2), (0, 2), (0, 1)), strict=True))
     alone = (rows[:, None, None], columns[None, :, None], channels[None, None, :])
     there = np.logical_and.reduce([axis >= 0 for axis in np.broadcast_arrays(*alone)])

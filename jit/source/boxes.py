@@ -18,7 +18,7 @@ def hold_box(layer: Layer, values: Values, result: object, x: Operand, positions
     These are cut out; what becomes of their order is left to those who read the result. Raises Unsupported for others.
     """
     order = np.unique(positions)
-    rows, columns, channels = (np.unique(places) for places in coordinates(order, x))
+    rows, columns, channels = (np.unique(places) for places in coordinates(order, x.shape[1:]))
     if not 0 < len(order) == positions.size == len(rows) * len(columns) * len(channels):
         raise Unsupported(f"a result of shape {positions.shape} whose elements are no box of an image of {x.shape}")
     box = choose(layer, x, rows, columns, channels)

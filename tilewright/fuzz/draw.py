@@ -33,7 +33,7 @@ Menu = list[tuple[float, Callable[[AnyDrawer, str], object]]]
 
 SMALL = Size(macs=400_000, elements=20_000, operators=8, channels=64, side=16)
 FULL = Size()
-LARGE = Size(macs=60_000_000, elements=400_000, operators=8, channels=8, side=400, signal=30_000)
+LARGE = Size(macs=60_000_000, elements=400_000, operators=8, side=400, signal=30_000)
 
 
 class Drawer:
