@@ -28,7 +28,7 @@ from tilewright.isa.spec import instruction_width
 from tilewright.schema import Count, SchemaError, conform, read_json, shown
 
 MAGIC = b"TWPROG\r\n"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _PREFIX = struct.Struct("<8sIQ")
 _LENGTH = struct.Struct("<I")
 _DIGEST = 32

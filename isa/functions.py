@@ -26,12 +26,13 @@ from tilewright.isa.expression import (
     variable,
 )
 
-__all__ = ["SCALING", "SHIFTS", "AluOp", "Combine", "Function", "Rounding", "wrap_int32"]
+__all__ = ["FLOAT_LIMIT", "SCALING", "SHIFTS", "AluOp", "Combine", "Function", "Rounding", "wrap_int32"]
 
 Member = TypeVar("Member", bound=IntEnum)
 
 x = variable("x", -(1 << 31), (1 << 31) - 1)  #: acc[d]
 y = variable("y", -(1 << 31), (1 << 31) - 1)  #: the operand: acc[s] or the immediate; for RESCALE its result
+FLOAT_LIMIT = 256  #: the greatest result of a mode with a precision; beyond what a clamp to 8 bits tells apart
 SHIFTS = (-32, 31)  #: what the lane's shifter does with 32 bits: 32 to the left to 31 to the right
 
 negative = variable("negative", 0, 1)  #: 1 if the value that is scaled is below 0
@@ -139,15 +140,21 @@ class Rounding(IntEnum):
 
     ``nudge`` is a function of ``negative``, ``shift`` and ``half``; with ``to_even`` the lowest bit of a tie is then
     cleared. A mode without a nudge does not scale: the result is 0 whatever the value.
+
+    A mode with a ``precision`` rounds as floating point of that many significant bits does: first the sum
+    ``value * multiplier + offset`` to so many bits, then the quotient by ``2^(shift + precision)`` to an integer, both
+    to nearest, ties to even. Its results end at :data:`FLOAT_LIMIT`.
     """
 
     nudge: Expression | None
     to_even: bool
     doc: str
+    precision: int
 
     def __new__(cls, code: int, *entry: Any) -> Rounding:
-        """The member of the next code, its nudge, whether ties go to even, and what the reference page says of it."""
-        return _entry(cls, code, entry, "nudge", "to_even", "doc")
+        """The member of the next code: its nudge, whether ties go to even, what the reference page says of it, and the
+        significant bits of its product, which is exact without them."""
+        return _entry(cls, code, entry if len(entry) > 3 else (*entry, 0), "nudge", "to_even", "doc", "precision")
 
     @property
     def plain(self) -> bool:
@@ -161,6 +168,7 @@ class Rounding(IntEnum):
     SINGLE = 1, constant(0), False, "half up: LiteRT reference fully connected, pooling by reciprocal"
     EVEN = 2, constant(0), True, "ties to even"
     CONSTANT = 3, None, False, "REQUANTIZE only: writes the zero point, reads nothing"
+    FLOAT32 = 4, constant(0), True, "ONNX Runtime: the product as float32 has it, then to an integer", 24
 
 
 SCALING = tuple(rounding for rounding in Rounding if rounding.nudge is not None)  #: the modes that round

@@ -163,6 +163,11 @@ _joins = _entries("combine", [combine.reads_dst for combine in Combine])
 _scales = _entries("rounding", [rounding.nudge is not None for rounding in Rounding])
 
 
+def roundings(config: Config) -> tuple[Rounding, ...]:
+    """The rounding modes that a Config has."""
+    return tuple(rounding for rounding in Rounding if config.float32_scaling or not rounding.precision)
+
+
 def _choice(name: str, enum: type[IntEnum], what: str) -> Field:
     return Field(name, bits_for(len(enum)), what, enum=enum)
 

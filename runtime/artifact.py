@@ -35,7 +35,7 @@ from tilewright.runtime.steps import InterpreterStep, Step, TensorSpec, step_fro
 from tilewright.schema import Count, Range, parse, read_json
 
 MAGIC = b"TWART\r\n\x1a"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _PREFIX = struct.Struct("<8sIQ32s")
 _LENGTH = struct.Struct("<Q")
 

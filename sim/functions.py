@@ -43,3 +43,6 @@ nudge = written("rounding, negative, shift, half", [(int(r), text(r.nudge)) for 
 
 #: ``Rounding(rounding).to_even``
 to_even = written("rounding", [(int(r), str(r.to_even)) for r in Rounding])
+
+#: ``Rounding(rounding).precision``
+precision = written("rounding", [(int(r), str(r.precision)) for r in Rounding])

@@ -9,10 +9,10 @@ import numpy as np
 from tilewright.isa.functions import Rounding
 from tilewright.isa.spec import TABLE_VALUES, TABLES
 from tilewright.sim.compiled import compiled
-from tilewright.sim.functions import operate, to_even
+from tilewright.sim.functions import operate, precision, to_even
 from tilewright.sim.operands import loop_offsets, vector
 from tilewright.sim.raw import read_int8
-from tilewright.sim.scaling import ADDED, ROWS, requantize_lanes, rescale_lanes
+from tilewright.sim.scaling import ADDED, FLOAT, ROWS, requantize_lanes, rescale_lanes
 from tilewright.sim.state import Memories, Shape
 
 CONSTANT = int(Rounding.CONSTANT)
@@ -38,7 +38,8 @@ def requantize(row: Any, m: Memories, s: Shape) -> None:
     """act[d] = clamp(scale_round(acc[src] + bias) + zero_point, lo, hi)."""
     act_at, acc_at, prm_at = m.act.ctypes.data, m.acc.ctypes.data, m.prm.ctypes.data
     rounding, zero_point, lo, hi = row.rounding, row.zero_point, row.lo, row.hi
-    added, even = ADDED + 2 * rounding, -1 if to_even(rounding) else 0
+    added = FLOAT if precision(rounding) else ADDED + 2 * rounding
+    even = -1 if to_even(rounding) else 0
     v, stride = s.lanes, 8 * s.block_out
     for o in range(row.outer):
         for i in range(row.inner):
@@ -62,7 +63,8 @@ def rescale(row: Any, m: Memories, s: Shape) -> None:
     rounding, combine = row.rounding, row.combine
     lookup, first, found = row.lookup != 0, row.table * TABLE_VALUES, TABLES * TABLE_VALUES
     found_at = m.table.ctypes.data + found
-    added, even = ADDED + 2 * rounding, -1 if to_even(rounding) else 0
+    added = FLOAT if precision(rounding) else ADDED + 2 * rounding
+    even = -1 if to_even(rounding) else 0
     v, stride = s.lanes, 8 * s.block_out
     for o in range(row.outer):
         for i in range(row.inner):

@@ -25,8 +25,8 @@ SHAPES = (
         '    SEVEN = 10, constant(7), ""\n    BYTE = 11, signed(y, 8) | (x & 256), ""\n',
     ),
     (
-        '    TRUNCATE = 4, select(negative, half - (shift > 0), -half), False, "toward zero"\n',
-        '    AWAY = 5, -(negative & (shift > 0)), False, ""\n    DOWN = 6, -half, True, ""\n',
+        '    TRUNCATE = 5, select(negative, half - (shift > 0), -half), False, "toward zero"\n',
+        '    AWAY = 6, -(negative & (shift > 0)), False, ""\n    DOWN = 7, -half, True, ""\n',
     ),
 )
 STATED = (

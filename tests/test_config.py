@@ -22,7 +22,7 @@ from tilewright.pages import filled
 from tilewright.parameters import Parameter
 
 #: changes only on purpose: programs and recorded cycles of other fingerprints are refused
-PYNQ_Z2_FINGERPRINT, OF_ONE_PORT = "9470a0b3b2cc5f47", "8da7d346c58d65af"
+PYNQ_Z2_FINGERPRINT, OF_ONE_PORT = "5f776870ab3a09e1", "a8212c6a51fba39c"
 NUMBERS = {name: (p.low, p.high, p.power_of_two) for name, p in PARAMETERS.items() if p.kind is int}
 
 
@@ -40,7 +40,12 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 def test_every_parameter_is_declared() -> None:
     assert list(PARAMETERS) == [f.name for f in dataclasses.fields(Config)]
-    assert {name for name, p in PARAMETERS.items() if p.kind is not int} == {"name", "board", "dsp_packing"}
+    assert {name for name, p in PARAMETERS.items() if p.kind is not int} == {
+        "name",
+        "board",
+        "dsp_packing",
+        "float32_scaling",
+    }
     assert all(p.doc and (p.unit or name == "axi_version") for name, p in PARAMETERS.items() if p.kind is int)
     assert COSMETIC == ("name", "board", "axi_version", "cores", "dram_bandwidth", "clock_mhz")
 
@@ -175,7 +180,8 @@ def test_fingerprint_covers_every_parameter_that_programs_depend_on() -> None:
             break
         else:
             pytest.fail(f"no other value of {name} was tried")
-    assert base.replace(dsp_packing=False).fingerprint not in seen
+    for flag in ("dsp_packing", "float32_scaling"):
+        assert base.replace(**{flag: False}).fingerprint not in seen
     same = base.replace(name="other", board="kv260", axi_version=4, cores=4, dram_bandwidth=64, clock_mhz=31)
     assert same.fingerprint == base.fingerprint
     assert base.differences(same) == []

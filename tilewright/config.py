@@ -89,6 +89,7 @@ class Config:
     fetch_beats: int = declared(64, "length of the FIFO of fetched instructions", "beats", 2, 512)
     segments: int = declared(8, "DRAM segments that a program may name", "segments", 4, 16)
     dsp_packing: bool = declared(True, "two int8 multiplies per DSP48E1; window emits then take two cycles")
+    float32_scaling: bool = declared(True, "the rounding mode FLOAT32, which gives ONNX Runtime's integers")
 
     def __post_init__(self) -> None:
         for name, parameter in PARAMETERS.items():

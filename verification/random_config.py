@@ -38,7 +38,7 @@ def random_config(rng: np.random.Generator) -> Config:
             continue
         # drawn last: bursts are short enough for both versions, and programs the same on two ports of half the width
         version, ports = VERSIONS_AND_PORTS[int(rng.integers(len(VERSIONS_AND_PORTS)))]
-        config = config.replace(axi_version=version)
+        config = config.replace(axi_version=version, float32_scaling=bool(pick(0, 1, 1)))
         try:
             return config.replace(axi_ports=ports, axi_bits=beat_bits // ports)
         except ConfigError:  # too narrow, or too much in flight

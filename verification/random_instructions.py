@@ -7,9 +7,19 @@ from numpy.typing import NDArray
 
 from tilewright.isa.codec import Instruction, encode_uops
 from tilewright.isa.effects import Addresses, row_beats
-from tilewright.isa.functions import SCALING, SHIFTS, AluOp, Combine, Rounding
+from tilewright.isa.functions import SCALING, SHIFTS, AluOp, Combine
 from tilewright.isa.program import PAGE
-from tilewright.isa.spec import TABLE_ENTRIES, UOP_FIELDS, Engine, Memory, Opcode, acc_bits, entry_bytes, uop_width
+from tilewright.isa.spec import (
+    TABLE_ENTRIES,
+    UOP_FIELDS,
+    Engine,
+    Memory,
+    Opcode,
+    acc_bits,
+    entry_bytes,
+    roundings,
+    uop_width,
+)
 from tilewright.verification.random_state import CONSTANT, INPUT, OUTPUT, PRM_ENTRIES, SCRATCH, Proposal, State
 
 #: how often each kind is drawn
@@ -280,8 +290,8 @@ class Proposals:
         if dst is None or src is None or prm is None:
             return None
         lo, hi = sorted((s.pick(-128, s.integer(-128, 127)), s.pick(127, s.integer(-128, 127))))
-        rounding = Rounding(s.integer(0, len(Rounding) - 1))
-        fields |= {"zero_point": s.integer(-128, 127), "lo": lo, "hi": hi, "rounding": int(rounding)}
+        rounding = s.pick(*roundings(self.config))
+        fields |= {"zero_point": s.integer(-128, 127), "lo": lo, "hi": hi, "rounding": rounding}
         return s.proposal(Opcode.REQUANTIZE, fields)
 
     def _rescale(self) -> Proposal | None:
@@ -293,7 +303,7 @@ class Proposals:
         if dst is None or src is None or prm is None:
             return None
         combine = s.integer(0, len(Combine) - 1)
-        rounding = int(SCALING[s.integer(0, len(SCALING) - 1)])
+        rounding = s.pick(*(rounding for rounding in roundings(self.config) if rounding in SCALING))
         start, length = s.area[Memory.TABLE]
         table = s.integer(start // TABLE_ENTRIES, (start + length) // TABLE_ENTRIES - 1)
         fields |= {"combine": combine, "rounding": rounding, "lookup": int(s.chance(0.5)), "table": table}

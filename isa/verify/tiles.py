@@ -16,7 +16,17 @@ from tilewright.isa.codec import Table, columns_of
 from tilewright.isa.effects import TILES, dram_end, uses_act
 from tilewright.isa.functions import Rounding
 from tilewright.isa.program import MOST_SEGMENT_BYTES, PAGE, Program, SegmentKind
-from tilewright.isa.spec import FORMATS, UOP_MEMORY, Engine, Memory, Opcode, entry_bytes, memory_depth, uop_depth
+from tilewright.isa.spec import (
+    FORMATS,
+    UOP_MEMORY,
+    Engine,
+    Memory,
+    Opcode,
+    entry_bytes,
+    memory_depth,
+    roundings,
+    uop_depth,
+)
 from tilewright.isa.verify.errors import Describer, Rule, VerifyError
 
 _KINDS = get_args(SegmentKind)
@@ -115,7 +125,12 @@ def check_fields(table: Table, program: Program, beats: Sequence[int], describe:
     rescale = select(Opcode.RESCALE)
     rescale.reject(
         Rule.ROUNDING, rescale.fields.rounding == Rounding.CONSTANT,
-        lambda k: "rounding CONSTANT is for REQUANTIZE only; use DOUBLE, SINGLE or EVEN",
+        lambda k: "rounding CONSTANT is for REQUANTIZE only; use a mode that scales",
+    )  # fmt: skip
+    scaling = select(Opcode.REQUANTIZE, Opcode.RESCALE)
+    scaling.reject(
+        Rule.ROUNDING, ~np.isin(scaling.fields.rounding, roundings(config)),
+        lambda k: f"rounding {Rounding(int(scaling.fields.rounding[k])).name} needs a Config with float32_scaling",
     )  # fmt: skip
     gemm = select(Opcode.GEMM)
     barred = (gemm.fields.window == 0) | (not config.dsp_packing)

@@ -23,8 +23,9 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
+from tilewright.isa.functions import FLOAT_LIMIT
 from tilewright.jit.proof.native import compiled
-from tilewright.sim.functions import nudge, to_even
+from tilewright.sim.functions import nudge, precision, to_even
 
 P = (1 << 33) - 9  #: prime
 SUM_TERMS = 1 << 13  #: products of a reduced element and an int8 weight that may be added before a reduction
@@ -108,6 +109,10 @@ def times(a: float, b: float) -> float:
 @compiled
 def scale_round(value: int, multiplier: int, shift: int, offset: int, rounding: int) -> int:
     """:func:`tilewright.isa.arithmetic.scale_round` of one number."""
+    digits = precision(rounding)
+    if digits:  # those of float32, whose roundings are the same ones
+        real = np.float32(value * multiplier + offset) * np.float32(2.0 ** -(shift + digits))
+        return int(np.rint(min(max(real, np.float32(-FLOAT_LIMIT)), np.float32(FLOAT_LIMIT))))
     half = 1 << (shift - 1) if shift > 0 else 0
     total = value * multiplier + offset + half + nudge(rounding, 1 if value < 0 else 0, shift, half)
     result = total >> shift

@@ -198,6 +198,8 @@ class _Naive:
             self._break(Rule.RANGE)
         if i.opcode == Opcode.RESCALE and i["rounding"] == 3:
             self._break(Rule.ROUNDING)
+        if i.opcode in (Opcode.RESCALE, Opcode.REQUANTIZE) and i["rounding"] == 4 and not self.config.float32_scaling:
+            self._break(Rule.ROUNDING)
         for o in range(i["outer"]):
             for n in range(i["inner"]):
                 for address in range(i["uop_begin"], last):

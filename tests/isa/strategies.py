@@ -56,6 +56,7 @@ def configs(draw: st.DrawFn) -> Config:
         fetch_beats=draw(powers(max(2 * burst_beats, 1 << (fetch_need - 1).bit_length()), 512)),
         segments=draw(powers(4, 16)),
         dsp_packing=draw(st.booleans()),
+        float32_scaling=draw(st.booleans()),
     )
 
 

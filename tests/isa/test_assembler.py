@@ -141,7 +141,10 @@ def test_hand_written_text() -> None:
         ("T\nwait gemm pop()", "bad.s:2: ')': expected another engine than gemm"),
         ("T\nwait gemm pop(load", "bad.s:2: end of line: expected ')'"),
         ("T\nwait gemm pop(load) pop(alu)", "bad.s:2: 'pop': expected one pop() per instruction"),
-        ("T\nrequantize rounding=up", "bad.s:2: 'up': expected rounding: one of double, single, even, constant"),
+        (
+            "T\nrequantize rounding=up",
+            "bad.s:2: 'up': expected rounding: one of double, single, even, constant, float32",
+        ),
         ("T\nstore segment=y", "bad.s:2: 'y': expected a segment defined above: there is none"),
         ("T\nstore segment=99", "bad.s:2: '99': expected segment: an integer from 0 to 7"),
         ("T\n.segment", "bad.s:2: end of line: expected the segment's name"),

@@ -45,11 +45,18 @@ def double(product: int, shift: int) -> int:
     return half_away(Fraction(half_up(Fraction(product, 1 << 31)), 1 << (shift - 31)))
 
 
+def float32(product: int, shift: int) -> int:
+    """To 24 significant bits, and then to an integer of at most 256 in size."""
+    unit = 1 << max(0, abs(product).bit_length() - 24)
+    return max(-256, min(256, round(Fraction(round(Fraction(product, unit)) * unit, 1 << (shift + 24)))))
+
+
 #: every rounding mode that scales, of a product and a shift
 ROUNDINGS: dict[str, Callable[[int, int], int]] = {
     "DOUBLE": double,
     "SINGLE": lambda product, shift: half_up(Fraction(product, 1 << shift)),
     "EVEN": lambda product, shift: round(Fraction(product, 1 << shift)),
+    "FLOAT32": float32,
 }
 
 

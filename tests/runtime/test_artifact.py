@@ -62,7 +62,7 @@ def test_every_damaged_byte_is_refused(data: bytes) -> None:
 
 def test_another_version_is_named(data: bytes) -> None:
     newer = data[:8] + struct.pack("<I", artifact_module.FORMAT_VERSION + 1) + data[12:]
-    with pytest.raises(ArtifactError, match=r"new\.twa: artifact format 2, this version of Tilewright reads 1"):
+    with pytest.raises(ArtifactError, match=r"new\.twa: artifact format 3, this version of Tilewright reads 2"):
         Artifact.from_bytes(newer, "new.twa")
 
 
@@ -71,7 +71,8 @@ def test_a_sound_checksum_over_nonsense_is_still_one_line() -> None:
 
     for header in (b"[]", b"{}", b'{"name": 3}', b"\xff\xfe"):
         body = struct.pack("<Q", len(header)) + header
-        prefix = struct.pack("<8sIQ32s", artifact_module.MAGIC, 1, len(body), hashlib.sha256(body).digest())
+        digest = hashlib.sha256(body).digest()
+        prefix = struct.pack("<8sIQ32s", artifact_module.MAGIC, artifact_module.FORMAT_VERSION, len(body), digest)
         with pytest.raises(ArtifactError, match=r"x\.twa: not a valid artifact: ") as caught:
             Artifact.from_bytes(prefix + body, "x.twa")
         assert "\n" not in str(caught.value)

@@ -168,7 +168,8 @@ def test_both_scaling_instructions_round_halves_as_stated(rounding: Rounding) ->
     lanes, vectors = TINY.batch * TINY.block_out, 8
     x = np.arange(vectors * lanes).reshape(vectors, lanes) - vectors * lanes // 2
     b, prm = Builder(TINY), np.zeros((2, TINY.block_out, 4), "<i4")
-    prm[..., 1], prm[..., 3] = 1, [[1], [21]]
+    one = 1 << rounding.precision
+    prm[..., 1], prm[..., 3] = one, [[1], [21]]
     b.load(Memory.PRM, count=2, segment=CONSTANT, offset=b.constant(prm.tobytes()))
     b.load(Memory.ACC, count=vectors, segment=CONSTANT, offset=b.constant(x.astype("<i4").tobytes()))
     b.load(Memory.ACT, count=vectors, segment=CONSTANT, offset=b.constant(x.astype(np.int8).tobytes()))
@@ -178,8 +179,8 @@ def test_both_scaling_instructions_round_halves_as_stated(rounding: Rounding) ->
     b.rescale(**loops, dst=vectors, prm=1)
     fast = assert_same(np.random.default_rng(0), b.program())
     narrow, wide = (fast.memory(m).reshape(-1, lanes)[vectors : 2 * vectors] for m in (Memory.ACT, Memory.ACC))
-    assert narrow.tolist() == requantize(x, 0, 1, 1, 0, rounding, 0).tolist()
-    assert wide.tolist() == rescale(x, 0, 1, 21, 0, rounding).tolist()
+    assert narrow.tolist() == requantize(x, 0, one, 1, 0, rounding, 0).tolist()
+    assert wide.tolist() == rescale(x, 0, one, 21, 0, rounding).tolist()
     assert narrow.tolist() == wide.tolist()
     if rounding.to_even:
         assert narrow.ravel().tolist() == [round(value / 2) for value in x.ravel().tolist()]

@@ -176,3 +176,17 @@ def rescale_to_a_constant(legal: bool) -> Program:
     b = compute()
     b.rescale(rounding=0 if legal else 3)
     return b.program()
+
+
+@case(Rule.ROUNDING)
+def requantize_in_float32(legal: bool) -> Program:
+    b = compute(TINY.replace(float32_scaling=legal))
+    b.requantize(rounding=4)
+    return b.program()
+
+
+@case(Rule.ROUNDING)
+def rescale_in_float32(legal: bool) -> Program:
+    b = compute(TINY.replace(float32_scaling=legal))
+    b.rescale(rounding=4)
+    return b.program()
