@@ -55,12 +55,20 @@ TFLITE: dict[str, Count] = {
 ONNX: dict[str, Count] = {
     "Conv": _per_output(1, slice(1, None)),
     "ConvInteger": _per_output(1, slice(1, None)),
+    "FusedConv": _per_output(1, slice(1, None)),
     "QLinearConv": _per_output(3, slice(1, None)),
     "ConvTranspose": _per_input(0, 1, slice(1, None)),
+    "DynamicQuantizeMatMul": _matrices(0),
+    "FusedGemm": _matrices(0),
+    "FusedMatMul": _matrices(0),
     "Gemm": _matrices(0),
     "MatMul": _matrices(0),
     "MatMulInteger": _matrices(0),
+    "MatMulIntegerToFloat": _matrices(0),
+    "MatMulNBits": _matrices(0),
+    "QGemm": _matrices(0, 3),
     "QLinearMatMul": _matrices(0, 3),
+    "DynamicQuantizeLSTM": _recurrent(slice(1, 3)),
     "LSTM": _recurrent(slice(1, 3)),
     "GRU": _recurrent(slice(1, 3)),
     "RNN": _recurrent(slice(1, 3)),
@@ -68,14 +76,15 @@ ONNX: dict[str, Count] = {
 
 
 def count_macs(counts: Mapping[str, Count], kind: str, inputs: Sequence[Shape | None], output: Shape | None) -> int:
-    """Of an operator with these shapes; 0 for one that multiplies no weights, or whose shapes the file does not say.
+    """Of an operator with these shapes; 0 for one that multiplies no weights, or one of whose shapes is None: unknown.
 
-    ``counts``: those of the file's format. An input that is left out has the shape None.
+    ``counts``: those of the file's format. An input that is left out has the shape ().
     """
     count = counts.get(kind)
-    if count is None or output is None:
+    known = [shape for shape in inputs if shape is not None]
+    if count is None or output is None or len(known) < len(inputs):
         return 0
     try:
-        return count([() if shape is None else shape for shape in inputs], output)
+        return count(known, output)
     except (IndexError, ZeroDivisionError):
         return 0

@@ -117,30 +117,36 @@ def tensor_types(path: Path, model: Any) -> dict[str, tuple[str, tuple[int, ...]
 
     Raises ModelError, also for what only other numbers than zeros have a shape for.
     """
+    types = computed_types(path, model, [t for node in model.graph.node for t in node.output if t])
+    for name in (v.name for v in model.graph.output if v.name in types):
+        if foreign.is_foreign(types[name][0]) and types[name][0] not in foreign.GIVEN:
+            raise ModelError(
+                f"{path}: output {name!r} is of type {types[name][0]}, which NumPy has not; end the model with a "
+                "DequantizeLinear or a Cast"
+            )
+    return types
+
+
+def computed_types(path: Path, model: Any, made: list[str]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """(type, shape) of the inputs and of these tensors, which nodes of the graph make: found as :func:`tensor_types`
+    says. Raises ModelError."""
     import onnx
 
     constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
     types = {v.name: _declared(path, v) for v in model.graph.input if v.name not in constants}
     refuse_huge(path, ((name, shape) for name, (_, shape) in types.items()))
-    made = [t for node in model.graph.node for t in node.output if t]
+    for name, (dtype, _) in types.items():
+        if made and foreign.is_foreign(dtype):
+            raise ModelError(f"{path}: input {name!r} is of type {dtype}, which NumPy has not; make it float32 or int8")
     if not made:
         return types
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
     del probe.graph.output[:]
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
-    for name, (dtype, _) in types.items():
-        if foreign.is_foreign(dtype):
-            raise ModelError(f"{path}: input {name!r} is of type {dtype}, which NumPy has not; make it float32 or int8")
     values = run_once(path, probe, {name: np.zeros(shape, dtype) for name, (dtype, shape) in types.items()})
     for name, value in zip(made, values, strict=True):
         types[name] = (value.dtype.name, value.shape) if isinstance(value, np.ndarray) else ("object", ())
-    for name in (v.name for v in model.graph.output if v.name not in constants):
-        if foreign.is_foreign(types[name][0]) and types[name][0] not in foreign.GIVEN:
-            raise ModelError(
-                f"{path}: output {name!r} is of type {types[name][0]}, which NumPy has not; end the model with a "
-                "DequantizeLinear or a Cast"
-            )
     return types
 
 

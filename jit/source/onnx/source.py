@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.files import name_of
-from tilewright.jit.errors import Unsupported
+from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.layers import elementwise, per_channel
@@ -22,7 +22,7 @@ from tilewright.jit.source.onnx import foreign, functions, quantised, validate
 from tilewright.jit.source.onnx.batch import one_image
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.layout import orders
-from tilewright.jit.source.onnx.prepared import Node, Prepared
+from tilewright.jit.source.onnx.prepared import Node, Prepared, computed_types
 from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.sums import Sums
@@ -80,7 +80,7 @@ class OnnxSource(Source):
             refuse_huge(path, shapes.items())
             if proven_only and self.batch > 1 and _adds_rows(Prepared(path, model)):
                 model, self.batch, shapes = whole, 1, _shapes(whole)
-            self.operators = _operators(model, shapes)
+            self.operators = _operators(model, _with_computed(path, model, shapes))
             self.prepared = Prepared(path, model)
             refuse_turned(path, self.prepared.model, self.prepared.file)
         self._sums = Sums(self.prepared)
@@ -326,7 +326,8 @@ def _names(model: Any) -> list[str]:
 def _operators(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> list[SourceOperator]:
     result = []
     for index, (name, node) in enumerate(zip(_names(model), model.graph.node, strict=True)):
-        macs = count_macs(ONNX, node.op_type, [shapes.get(t) for t in node.input], shapes.get(node.output[0]))
+        inputs = [shapes.get(t) if t else () for t in node.input]
+        macs = count_macs(ONNX, node.op_type, inputs, shapes.get(node.output[0]))
         result.append(SourceOperator(index, name, node.op_type, macs))
     return result
 
@@ -345,6 +346,23 @@ def _shapes(model: Any) -> dict[str, tuple[int, ...]]:
         if kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim):
             found[value.name] = tuple(d.dim_value for d in kind.shape.dim)
     return found
+
+
+def _with_computed(path: Path, model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """The shapes together with those that operators with multiply-accumulates need and onnx does not infer.
+
+    It infers none behind an operator of ONNX Runtime's own domain, nor behind a Reshape to a computed shape. These are
+    found by running the file once on zeros. Where it runs only after ONNX Runtime's optimiser, they stay unknown.
+    """
+    counted = [node for node in model.graph.node if node.op_type in ONNX]
+    wanted = {t for node in counted for t in (*node.input, node.output[0]) if t} - set(shapes)
+    if not wanted:
+        return dict(shapes)
+    try:
+        computed = computed_types(path, model, sorted(wanted))
+    except ModelError:
+        return dict(shapes)
+    return {**shapes, **{name: shape for name, (_, shape) in computed.items()}}
 
 
 def _shown(operator: SourceOperator) -> str:

@@ -101,7 +101,7 @@ class TfliteSource(Source):
         return model, self.is_stateful(everything), self._shapes
 
     def _source_operator(self, op: Operator) -> SourceOperator:
-        shapes = [self.file.tensors[i].shape if i >= 0 else None for i in (*op.inputs, *op.outputs[:1])]
+        shapes = [self.file.tensors[i].shape if i >= 0 else () for i in (*op.inputs, *op.outputs[:1])]
         macs = count_macs(TFLITE, op.kind, shapes[: len(op.inputs)], shapes[-1] if op.outputs else None)
         title = self.file.tensors[op.outputs[0]].name if op.outputs else ""
         return SourceOperator(op.index, f"op{op.index:03d}_{op.kind}", op.kind, macs, title)

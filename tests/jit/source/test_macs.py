@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from tilewright.fuzz import OnnxNet, TfliteNet, draw_network
 from tilewright.fuzz.recipe import build
 from tilewright.jit.source import open_source
 from tilewright.jit.source.macs import ONNX, TFLITE, count_macs
+
+MICROSOFT = "com.microsoft"
 
 
 def macs(path: Path) -> dict[str, int]:
@@ -74,3 +81,71 @@ def test_what_cannot_be_counted_is_zero() -> None:
     assert count_macs(TFLITE, "ADD", [(1, 2), (1, 2)], (1, 2)) == 0
     assert count_macs(TFLITE, "CONV_2D", [(1, 4, 4, 3)], (1, 4, 4, 8)) == 0
     assert count_macs(ONNX, "Conv", [None, None], None) == 0
+
+
+def _model(path: Path, nodes: list[Any], constants: dict[str, Any], shape: list[int], opset: int = 17) -> Path:
+    """A model of one float32 input x; its output is what the last node makes."""
+    graph = helper.make_graph(
+        nodes, "test", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)],
+        [v if isinstance(v, TensorProto) else numpy_helper.from_array(v, name) for name, v in constants.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    model = helper.make_model(graph, opset_imports=opsets)
+    model.ir_version = 10
+    onnx.save(model, str(path))
+    return path
+
+
+def test_operators_behind_another_domain_and_a_computed_shape_are_counted(tmp_path: Path) -> None:
+    own = partial(helper.make_node, domain=MICROSOFT)
+    nodes = [
+        own("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        own("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        own("DequantizeLinear", ["w", "s", "z"], ["wd"]),
+        helper.make_node("Conv", ["d", "wd"], ["y"]),
+        own("Gelu", ["y"], ["g"]),
+        helper.make_node("Shape", ["g"], ["all"]),
+        helper.make_node("Gather", ["all", "zero"], ["batch"], axis=0),
+        helper.make_node("Concat", ["batch", "rest"], ["flat"], axis=0),
+        helper.make_node("Reshape", ["g", "flat"], ["r"]),
+        helper.make_node("MatMul", ["r", "m"], ["out"]),
+    ]
+    constants = {
+        "s": np.float32(0.02), "z": np.int8(0), "w": np.ones((8, 3, 3, 3), np.int8), "zero": np.array([0]),
+        "rest": np.array([-1]), "m": np.ones((8 * 36, 4), np.float32),
+    }  # fmt: skip
+    path = _model(tmp_path / "m.onnx", nodes, constants, [1, 3, 8, 8])
+    assert macs(path) == {"Conv": 8 * 36 * 27, "MatMul": 8 * 36 * 4}
+
+
+def test_weights_of_four_bits_are_counted(tmp_path: Path) -> None:
+    own = partial(helper.make_node, domain=MICROSOFT)
+    nodes = [
+        own("DequantizeLinear", ["w", "s", "z"], ["wd"]),
+        helper.make_node("Conv", ["x", "wd"], ["y"]),
+    ]
+    constants = {
+        "s": np.float32(0.02), "z": helper.make_tensor("z", TensorProto.INT4, [], [0]),
+        "w": helper.make_tensor("w", TensorProto.INT4, [8, 3, 3, 3], [1] * 216),
+    }  # fmt: skip
+    path = _model(tmp_path / "m.onnx", nodes, constants, [1, 3, 8, 8])
+    assert macs(path) == {"Conv": 8 * 36 * 27}
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+def test_kernels_of_onnx_runtime_are_counted(tmp_path: Path, turned: int) -> None:
+    own = partial(helper.make_node, domain=MICROSOFT)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        own("QGemm", ["q", "s", "z", "b", "s", "z", "", "s", "z"], ["g"], transB=turned),
+        helper.make_node("DequantizeLinear", ["g", "s", "z"], ["y"]),
+    ]
+    weights = np.ones((5, 7) if turned else (7, 5), np.int8)
+    path = _model(tmp_path / "m.onnx", nodes, {"s": np.float32(0.02), "z": np.int8(0), "b": weights}, [3, 7])
+    assert macs(path) == {"QGemm": 3 * 7 * 5}
+
+
+def test_nothing_is_counted_of_shapes_that_are_not_known() -> None:
+    assert count_macs(ONNX, "Conv", [(1, 3, 8, 8), None], (1, 8, 6, 6)) == 0
+    assert count_macs(ONNX, "Conv", [(1, 3, 8, 8), (8, 3, 3, 3), ()], (1, 8, 6, 6)) == 8 * 36 * 27
