@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-#: operators that stand for a part of a network that is compiled for somebody's accelerator
-_COMPILED = ("edgetpu-custom-op", "DISPATCH_OP")
+#: operators that stand for a part of a network that is compiled for an accelerator: Coral's, LiteRT's plugins', Arm's
+#: (by Vela), NXP's
+_COMPILED = ("edgetpu-custom-op", "DISPATCH_OP", "ethos-u", "NeutronGraph")
 
 
 def way_out_of_foreign(said: str) -> str:

@@ -133,6 +133,16 @@ def test_what_the_interpreter_cannot_run_is_refused_in_its_words(tmp_path: Path)
         import_model(path)
 
 
+def test_a_file_that_vela_compiled_is_to_be_given_as_it_was_before(tmp_path: Path) -> None:
+    builder = TfliteBuilder()
+    x, y = builder.tensor([1, 4, 4, 2], 0.1, 3), builder.tensor([1, 4, 4, 2], 0.1, 3)
+    commands = builder.constant(np.zeros(64, np.uint8))
+    path = builder.save(tmp_path / "model.tflite", [x], builder.custom("ethos-u", [commands, x], [y]))
+    said = refused(path)
+    assert "compiled for another accelerator: give the file that it was compiled from" in said
+    assert "TFLITE_BUILTINS" not in said
+
+
 def test_shapes_are_those_that_the_interpreter_finds(tmp_path: Path) -> None:
     """The file may be wrong about what its operators compute."""
     builder = TfliteBuilder()

@@ -9,6 +9,7 @@ from typing import Any
 import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
 import tflite
+from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 from tilewright.fuzz.flatbuffer import NARROW, packed
@@ -21,7 +22,7 @@ _FIRST_VERSION = (
     "DEPTH_TO_SPACE", "ELU", "PRELU", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "RELU_0_TO_1",
     "NEG", "SQUEEZE",
 )  # fmt: skip
-_CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0, "int4": 17, "int2": 19}
+_CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0, "int16": 7, "int64": 4, "int4": 17, "int2": 19}
 
 
 @dataclass
@@ -58,6 +59,12 @@ class TfliteBuilder:
         self.operators[-1]["outputs"] = outputs
         return outputs
 
+    def custom(self, name: str, inputs: list[int], outputs: list[int], **options: Any) -> list[int]:
+        """A custom operator, with its options as a flexbuffer."""
+        made = self.ops(name, inputs, outputs)
+        self.operators[-1]["custom"] = flexbuffers.Dumps(options)
+        return made
+
     def constant(self, value: Any) -> int:
         value = np.asarray(value)
         return self.tensor(list(value.shape), dtype=str(value.dtype), data=value)
@@ -91,12 +98,18 @@ class TfliteBuilder:
         operators = [self._operator(b, entry, names) for entry in self.operators]
         codes = []
         for name in names:
-            code = getattr(tflite.BuiltinOperator, name)
+            code = getattr(tflite.BuiltinOperator, name, tflite.BuiltinOperator.CUSTOM)
+            custom = b.CreateString(name) if code == tflite.BuiltinOperator.CUSTOM else None
             tflite.OperatorCodeStart(b)
+            if custom is not None:
+                tflite.OperatorCodeAddCustomCode(b, custom)
             tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
             tflite.OperatorCodeAddBuiltinCode(b, code)
             tflite.OperatorCodeAddVersion(
-                b, {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3}.get(name, 1 if name in _FIRST_VERSION else 2)
+                b,
+                {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3}.get(
+                    name, 1 if name in _FIRST_VERSION or custom is not None else 2
+                ),
             )
             codes.append(tflite.OperatorCodeEnd(b))
         parts = [self._offsets(b, items) for items in (tensors, operators)]
@@ -162,7 +175,8 @@ class TfliteBuilder:
     def _operator(b: Any, entry: dict[str, Any], names: list[str]) -> int:
         inputs = b.CreateNumpyVector(np.asarray(entry["inputs"], np.int32))
         outputs = b.CreateNumpyVector(np.asarray(entry.get("outputs", [entry["output"]]), np.int32))
-        options = entry["options"]
+        options, custom = entry["options"], entry.get("custom")
+        held = custom and b.CreateByteVector(bytes(custom))
         if options:
             getattr(tflite, f"{options}Start")(b)
             for name, value in entry["fields"].items():
@@ -175,6 +189,8 @@ class TfliteBuilder:
         if options:
             tflite.OperatorAddBuiltinOptionsType(b, getattr(tflite.BuiltinOptions, options))
             tflite.OperatorAddBuiltinOptions(b, stored)
+        if custom:
+            tflite.OperatorAddCustomOptions(b, held)
         return tflite.OperatorEnd(b)
 
 

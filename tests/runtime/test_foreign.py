@@ -11,6 +11,7 @@ from tilewright.runtime.litert.foreign import way_out_of_foreign
     ("said", "way"),
     [
         ("Encountered unresolved custom op: edgetpu-custom-op.", "compiled for another accelerator"),
+        ("Encountered unresolved custom op: ethos-u.", "compiled for another accelerator"),
         ("Encountered unresolved custom op: Convolution2DTransposeBias.", "TFLITE_BUILTINS"),
         (
             "Select TensorFlow op(s), included in the given model, is(are) not supported: Flex delegate",
