@@ -30,6 +30,8 @@ _POSITION = re.compile(r"#(\d+)")
 _PREFACE = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (This is an invalid model\. )?(Error: )?")
 _AT_NODE = re.compile(r'^In Node, \("(.*?)", (.*?), .*, Error ')
 _ON_ZEROS = " on inputs of zeros, which tell the shapes of its tensors"
+_CONSTANT_SHAPES = "export it again with constants for what decides shapes"
+_OPTIMISED = " after its own optimiser, only without that"
 _Level = Literal["disabled", "extended", "all"]
 
 
@@ -91,7 +93,21 @@ class Prepared:
         for node in self.nodes:
             for tensor in node.reads:
                 self.readers.setdefault(tensor, []).append(node)
-        self.types = tensor_types(path, self.model)
+        self.types = self._types()
+
+    def _types(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        try:
+            return tensor_types(self.path, self.model)
+        except ModelError as error:
+            if not isinstance(error.__cause__, Exception) or not _runs(self.path, self.file):
+                raise
+            blocks = any(a.name == "block_size" and a.i for node in self.file.graph.node for a in node.attribute)
+            way_out = (
+                "quantise its weights with one scale a channel, not in blocks"
+                if blocks
+                else "export it again, or update onnxruntime"
+            )
+            raise refused(self.path, error.__cause__, _OPTIMISED, way_out) from error
 
     def array(self, name: str) -> NDArray[Any]:
         """The value of a constant; raises Unsupported where the tensor is none."""
@@ -150,6 +166,15 @@ def computed_types(path: Path, model: Any, made: list[str]) -> dict[str, tuple[s
     return types
 
 
+def _runs(path: Path, model: Any) -> bool:
+    """Whether ONNX Runtime runs a model on zeros as it is, without its optimiser."""
+    try:
+        computed_types(path, model, [v.name for v in model.graph.output])
+    except ModelError:
+        return False
+    return True
+
+
 def run_once(path: Path, model: Any, inputs: dict[str, NDArray[Any]]) -> list[Any]:
     """All outputs of a model that is not optimised any further; of types that NumPy lacks, as ml_dtypes has them.
 
@@ -165,7 +190,8 @@ def run_once(path: Path, model: Any, inputs: dict[str, NDArray[Any]]) -> list[An
     except ModelError:
         raise
     except Exception as error:  # ONNX Runtime's errors have no common public base
-        raise refused(path, error, _ON_ZEROS if inputs else "") from error
+        when = (_ON_ZEROS, _CONSTANT_SHAPES) if inputs else ()
+        raise refused(path, error, *when) from error
 
 
 def optimised(path: Path, model: Any, level: _Level) -> Any:
@@ -223,16 +249,15 @@ def _session(content: bytes, level: _Level, target: Path | None = None) -> Any:
     return interpreters.onnxruntime_session(content, options)
 
 
-def refused(path: Path, error: Exception, when: str = "") -> ModelError:
+def refused(path: Path, error: Exception, when: str = "", way_out: str = "export it again") -> ModelError:
     """What is said of a model that ONNX Runtime refuses, in its words, with the operator named as elsewhere.
 
-    ``when``: on which inputs.
+    ``when``: on which inputs, or in which form; ``way_out``: what the user can do.
     """
     said = _PREFACE.sub("", interpreters.first_line(error)).rstrip(".")
     said = _AT_NODE.sub(r"\1 (\2): ", said)
     said = _POSITION.sub(lambda found: f"op{int(found[1]):03d}", said)
-    way_out = " with constants for what decides shapes" if when else ""
-    return ModelError(f"{path}: onnxruntime cannot run it{when}: {said}; export it again{way_out}")
+    return ModelError(f"{path}: onnxruntime cannot run it{when}: {said}; {way_out}")
 
 
 def _declared(path: Path, value: Any) -> tuple[str, tuple[int, ...]]:

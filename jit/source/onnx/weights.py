@@ -32,7 +32,9 @@ def centred(values: NDArray[Any], zero_point: NDArray[Any], axis: int) -> NDArra
 
 def channel_scales(scale: NDArray[Any], channels: int) -> NDArray[np.float64]:
     """(channels,)."""
-    if scale.dtype != np.float32 or scale.size not in (1, channels) or scale.ndim > 1:
+    if scale.ndim > 1:
+        raise Unsupported(f"weights quantised in blocks, with scales of shape {scale.shape}")
+    if scale.dtype != np.float32 or scale.size not in (1, channels):
         raise Unsupported(f"{scale.size} weight scales of type {scale.dtype.name} for {channels} channels")
     if not (np.isfinite(scale).all() and (scale > 0).all()):
         raise Unsupported("weight scales that are not positive numbers")
