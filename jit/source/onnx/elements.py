@@ -33,7 +33,7 @@ def take(site: Site, key: object, results: list[object]) -> None:
     site.report_exact(x.shape[3], _METHOD)
     for result, found in zip(results, places(site), strict=True):
         if (found < 0).any():
-            raise Unsupported(f"{site.node.kind} with elements of its own")
+            raise Unsupported(f"{site.kind} with elements of its own")
         hold(site, result, x, positions[found])
 
 
@@ -66,7 +66,7 @@ def straight(site: Site, result: object, x: Operand, positions: NDArray[np.int64
     """The image with these elements of ``x``; raises Unsupported where its axes would be in another order."""
     tensor, axes = moves.moved(site, x, _image(site, result, positions), fill)
     if axes != (0, 1, 2, 3):
-        raise Unsupported(f"{site.node.kind} between different layouts")
+        raise Unsupported(f"{site.kind} between different layouts")
     return tensor
 
 
@@ -78,14 +78,14 @@ def places(site: Site) -> list[NDArray[np.int64]]:
     ahead = [prepared.producers.get(t) for t in others]
     fixed = [n for n in ahead if n is not None and all(t in prepared.constants for t in n.reads)]
     if len(fixed) < len(others) or name in node.inputs[1:]:
-        raise Unsupported(f"{node.kind} whose places are computed")
+        raise Unsupported(f"{site.kind} whose places are computed")
     dtype, shape = prepared.types[name]
     run = interpreters.load("onnxruntime", cut(prepared, [*fixed, node], [name], list(node.makes), {}), site.name)
     count = int(np.prod(shape))
     given = np.arange(count)
     if dtype == "float32":
         if count > _WHOLE:
-            raise Unsupported(f"{node.kind} of {count} elements")
+            raise Unsupported(f"{site.kind} of {count} elements")
         first, second = (run([(given + more).astype(np.float32).reshape(shape)]) for more in (0.0, 0.5))
         own = [b - a != 0.5 for a, b in zip(first, second, strict=True)]
         found = [np.where(o, -1, a).astype(np.int64) for o, a in zip(own, first, strict=True)]

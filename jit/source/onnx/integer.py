@@ -123,10 +123,10 @@ def step(sums: Sums, site: Site, other: str) -> Sums:
             raise Unsupported("a Cast of sums to something else than float32")
         return replace(sums, is_float=True)
     if not sums.is_float:
-        raise Unsupported(f"{site.node.kind} of int32 sums")
+        raise Unsupported(f"{site.kind} of int32 sums")
     value = site.prepared.array(other)
     if value.dtype != np.float32:
-        raise Unsupported(f"{site.node.kind} with a constant of type {value.dtype.name}")
+        raise Unsupported(f"{site.kind} with a constant of type {value.dtype.name}")
     return replace(sums, steps=(*sums.steps, (site.node.kind, _by_channel(value, sums))))
 
 
@@ -153,6 +153,6 @@ def _numbers(site: Site) -> Quantisation:
     """Of the data: a zero point, and a unit of one, since the scale is in the float32 nodes."""
     name = site.input(0)
     if name in site.prepared.constants:
-        raise Unsupported(f"{site.node.kind} of a constant")
+        raise Unsupported(f"{site.kind} of a constant")
     dtype = site.prepared.types[name][0]
     return quantisation(np.ones(1, np.float32), site.constant(2) if site.has(2) else np.zeros((), dtype), dtype)

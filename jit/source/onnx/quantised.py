@@ -196,7 +196,7 @@ def image(site: Site, name: str, values: NDArray[np.int8], numbers: Quantisation
     spec = site.values.specs[site.node.outputs[0]]
     rank = len(spec.shape)
     if values.ndim > rank:
-        raise Unsupported(f"{site.node.kind} of a constant of shape {values.shape}")
+        raise Unsupported(f"{site.kind} of a constant of shape {values.shape}")
     moved = values.reshape((1,) * (rank - values.ndim) + values.shape).transpose(spec.order or range(rank))
     return site.values.fixed(name, np.ascontiguousarray(moved).reshape(nhwc(moved.shape)), numbers)
 
@@ -206,7 +206,7 @@ def require_alike(site: Site, *read: object) -> None:
     keys = [key for key in read if key not in site.prepared.constants]
     specs = [site.values.specs[key] for key in (*keys, site.node.outputs[0])]
     if len({(len(spec.shape), spec.order) for spec in specs}) > 1:
-        raise Unsupported(f"{site.node.kind} of tensors of different ranks or layouts")
+        raise Unsupported(f"{site.kind} of tensors of different ranks or layouts")
 
 
 def table_of_add(a: Quantisation, b: Quantisation, q: Quantisation, *, unsigned: bool) -> np.ndarray:
@@ -359,5 +359,5 @@ def lower(site: Site) -> None:
         return
     rule = RULES.get(node.kind)
     if rule is None:
-        raise Unsupported(f"{node.kind} has no exact integer form on the accelerator")
+        raise Unsupported(f"{site.kind} has no exact integer form on the accelerator")
     site.values.set_result(node.outputs[0], rule(site))

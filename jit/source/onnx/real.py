@@ -83,7 +83,7 @@ class Stretch:
             self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
         else:
             way = "; tilewright quantize writes that of a float model out" if node.kind in _RECURRENT else ""
-            raise Unsupported(f"{node.kind} has no exact integer form on the accelerator{way}")
+            raise Unsupported(f"{site.kind} has no exact integer form on the accelerator{way}")
 
     # -- edges of the stretch --------------------------------------------------------------------------
 
@@ -131,14 +131,14 @@ class Stretch:
         name = site.input(position)
         if name not in self.reals:
             what = "a constant" if name in site.prepared.constants else "a tensor that is not quantised"
-            raise Unsupported(f"{site.node.kind} of {what}")
+            raise Unsupported(f"{site.kind} of {what}")
         return self.reals[name]
 
     def _plain(self, site: Site, position: int) -> Real:
         """An operand that is an 8-bit tensor, dequantised and nothing more."""
         x = self._real(site, position)
         if x.finish is not None or x.low != -math.inf or x.high != math.inf:
-            raise Unsupported(f"{site.node.kind} of a float32 result that is not quantised in between")
+            raise Unsupported(f"{site.kind} of a float32 result that is not quantised in between")
         return x
 
     def _operand(self, x: Real) -> Operand:
@@ -163,7 +163,7 @@ class Stretch:
         """The first operand, which is an 8-bit tensor, clamped or not."""
         x = self._real(site, 0)
         if x.finish is not None or x.numbers is None:
-            raise Unsupported(f"{site.node.kind} of a float32 result that is not quantised in between")
+            raise Unsupported(f"{site.kind} of a float32 result that is not quantised in between")
         return x
 
     def _declare(self, site: Site, x: Real, name: str) -> object:
@@ -181,7 +181,7 @@ class Stretch:
             held = self.operand(site, position)
             return lambda _: held
         if x.moved:
-            raise Unsupported(f"{site.node.kind} of a float32 result that is moved and not quantised in between")
+            raise Unsupported(f"{site.kind} of a float32 result that is moved and not quantised in between")
 
         def computed(out: Output) -> Operand:
             assert x.finish is not None

@@ -154,7 +154,7 @@ _JOINS: dict[str, Callable[..., Any]] = {
 def _pair(stretch: Stretch, site: Site) -> Finish:
     """Add, Sub and Mul, Sum and Mean of two: all pairs of values as float32 has them."""
     if len(site.node.inputs) != 2:  # float32 sums of more, of which no table holds all
-        raise Unsupported(f"{site.node.kind} of {len(site.node.inputs)} tensors")
+        raise Unsupported(f"{site.kind} of {len(site.node.inputs)} tensors")
     a, b = _operands(stretch, site)
     join = _JOINS[site.node.kind]
 

@@ -24,7 +24,7 @@ def gone(site: Site) -> set[int]:
         given = site.constant(1) if site.has(1) else np.asarray(node.attribute("axes", ()), np.int64)
         axes = [int(axis) % max(1, rank) for axis in given.reshape(-1)]
     if not axes:
-        raise Unsupported(f"{node.kind} over no axes, or all")
+        raise Unsupported(f"{site.kind} over no axes, or all")
     order = spec.order or tuple(range(rank))
     return {order.index(axis) + 4 - rank for axis in axes} - {0}
 

@@ -18,11 +18,13 @@ Quad = tuple[int, int, int, int]
 
 @dataclass(kw_only=True)
 class Site(Layer):
-    """One node: reads its numbers, emits operators."""
+    """One node: reads its numbers, emits operators. ``kind``: of the file's operators that the node stands for, as
+    messages name it (ONNX Runtime fuses some and writes others out, under kinds that are not in the file)."""
 
     prepared: Prepared
     values: PreparedValues
     node: Node
+    kind: str
 
     def has(self, position: int) -> bool:
         """Whether input ``position`` is given."""
@@ -31,7 +33,7 @@ class Site(Layer):
     def input(self, position: int) -> str:
         """The name of input ``position``; raises Unsupported where it is left out."""
         if not self.has(position):
-            raise Unsupported(f"{self.node.kind} without its operand {position}")
+            raise Unsupported(f"{self.kind} without its operand {position}")
         return self.node.inputs[position]
 
     def constant(self, position: int) -> NDArray[Any]:
@@ -47,7 +49,7 @@ class Site(Layer):
         """An activation with the numbers that this very node reads it with (``position`` + 1 and + 2)."""
         name = self.input(position)
         if name in self.prepared.constants:
-            raise Unsupported(f"{self.node.kind} of a constant")
+            raise Unsupported(f"{self.kind} of a constant")
         dtype = self.prepared.types[name][0]
         scale = position + 1 if scale is None else scale
         numbers = self.quantisation(scale, scale + 1 if zero_point is None else zero_point, dtype)
@@ -70,7 +72,7 @@ class Site(Layer):
         for name in names:
             rank = len(self.shape(name))
             if rank not in (3, 4) or self.values.specs[name].order is None:
-                raise Unsupported(f"{self.node.kind} on a tensor of shape {self.shape(name)} with the channels last")
+                raise Unsupported(f"{self.kind} on a tensor of shape {self.shape(name)} with the channels last")
 
 
 def quantisation(scale: NDArray[Any], zero_point: NDArray[Any], dtype: str) -> Quantisation:
@@ -93,7 +95,7 @@ def window_steps(node: Node, kernel: tuple[int, ...]) -> tuple[tuple[int, int], 
     strides = tuple(node.attribute("strides", [1] * rank))
     dilations = tuple(node.attribute("dilations", [1] * rank))
     if rank not in (1, 2) or len(strides) != rank or len(dilations) != rank:
-        raise Unsupported(f"{node.kind} over {rank} axes")
+        raise Unsupported(f"a window over {rank} axes")
     if min(*kernel, *strides, *dilations) < 1:
         raise Unsupported(f"a window {kernel} with strides {strides} and dilations {dilations}")
     first = (1,) * (2 - rank)

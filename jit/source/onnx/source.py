@@ -27,7 +27,15 @@ from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.sums import Sums
 from tilewright.jit.source.onnx.turned import refuse_turned
-from tilewright.jit.source.onnx.units import PASSIVE, Unit, assign, find_units, is_dequantised, otherwise_quantised
+from tilewright.jit.source.onnx.units import (
+    PASSIVE,
+    QUIET,
+    Unit,
+    assign,
+    find_units,
+    is_dequantised,
+    otherwise_quantised,
+)
 from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.onnx.zero_points import complete_zero_points, unshare_zero_points
 from tilewright.jit.source.sizes import refuse_huge
@@ -225,7 +233,19 @@ class OnnxSource(Source):
         return Site(
             builder=values.builder, name=self.operators[position].name, source=_shown(self.operators[position]),
             covers=tuple(sorted(unit.covers)), prepared=self.prepared, values=values, node=node,
+            kind=self._kind(node, unit),
         )  # fmt: skip
+
+    def _kind(self, node: Node, unit: Unit) -> str:
+        """The file's own kind of a node; of one that ONNX Runtime made anew those of the operators that it, or another
+        one that it made with it, replaces."""
+        kinds = {p: self.operators[p].kind for p in sorted(unit.covers)}
+        own = [p for p in node.origin if p in kinds]
+        if node.kind in (kinds[p] for p in own):
+            return node.kind
+        gone = unit.covers - {p for other in unit.nodes for p in other.origin}
+        replaced = [k for p, k in kinds.items() if p in {*own, *gone} and k not in QUIET]
+        return " + ".join(replaced) or self.operators[unit.lead].kind
 
     def _edge(self, node: Node, unit: Unit, values: PreparedValues) -> bool:
         """QuantizeLinear of float32, DequantizeLinear to float32: NumPy steps. False for other nodes."""

@@ -18,7 +18,7 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 #: elements are moved or handed on: a unit is named after something else where it can be
 PASSIVE = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose")
 _TRIED = 8  #: sets that are taken apart, the largest first
-_QUIET = (*PASSIVE, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Cast", "Constant")
+QUIET = (*PASSIVE, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Cast", "Constant")
 
 
 @dataclass
@@ -300,6 +300,6 @@ def assign(prepared: Prepared, model: object, units: list[Unit]) -> dict[int, Un
 def _lead(nodes: list[object], unit: Unit) -> int:
     """The position that says best what a unit does."""
     own = sorted({p for n in unit.nodes for p in n.origin} & unit.covers) or sorted(unit.covers)
-    telling = [p for p in own if nodes[p].op_type not in _QUIET]  # type: ignore[attr-defined]
+    telling = [p for p in own if nodes[p].op_type not in QUIET]  # type: ignore[attr-defined]
     quiet = [p for p in own if nodes[p].op_type not in ("QuantizeLinear", "DequantizeLinear")]  # type: ignore[attr-defined]
     return next(iter((*telling, *quiet, *own)), -1)
