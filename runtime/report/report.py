@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field
@@ -15,14 +14,12 @@ from tilewright.files import write_atomic
 from tilewright.isa.spec import Engine
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_stateful, placed_macs, unproven
 from tilewright.runtime.device_base import Counters
+from tilewright.runtime.report.advice import advice
 from tilewright.runtime.report.html import render_html, render_small
 from tilewright.runtime.report.layers import layer_entry, program_layers, ratio
 from tilewright.runtime.report.run import ProgramRun, launches
 from tilewright.runtime.report.trace import trace_events
 from tilewright.runtime.steps import LaunchStep
-
-#: reasons to leave an operator to the CPU that quantising it takes away
-_REAL = re.compile(r"\btypes? (\w+, )*float32\b")
 
 FORMAT = 2  #: of the JSON form: counts up when a key goes or changes its meaning (docs/versions.md)
 
@@ -119,10 +116,8 @@ class Report:
             )
         here, everywhere = placed_macs(self.artifact)
         if here < everywhere:
-            elsewhere = [e for e in options["operators"] if e["macs"] and e["place"] not in ("accelerator", "none")]
-            real = all(_REAL.search(entry["reason"]) for entry in elsewhere)
-            advice = "; they are of float32, of which `tilewright quantize` makes int8" if real else ""
-            notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator{advice}")
+            why = advice(options["operators"])
+            notes.append(f"{here / everywhere:.1%} of the model's {everywhere:,} MACs run on the accelerator{why}")
         notes += [
             f"compared with the reference on some inputs, not proven for all: {layer['compared']}"
             for layer in accelerator_layers(self.artifact)
