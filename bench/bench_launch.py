@@ -29,7 +29,7 @@ from tilewright.runtime.selftest import programs
 LIMIT_SECONDS = 50e-6
 
 
-class Buffer(np.ndarray[Any, Any]):
+class Buffer(np.ndarray):  # NumPy 1.21 has no arguments for it
     """A contiguous buffer whose cache needs no maintenance."""
 
     device_address = 1 << 28

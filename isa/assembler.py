@@ -28,10 +28,14 @@ class AssemblyError(TilewrightError):
     """The text is not a program: ``file:line: token: what was expected``."""
 
 
-def assemble(text: str, source: str = "program.s") -> Program:
-    """The program of an assembly text; ``source`` names it in error messages. Raises :class:`AssemblyError`."""
+def assemble(text: str, source: str = "program.s", config: Config | None = None) -> Program:
+    """The program of an assembly text; ``source`` names it in error messages.
+
+    ``config``: the Config of a text without a ``.config`` directive. Raises :class:`AssemblyError`.
+    """
     instance(f"{source}: text", text, str, "assembly text", error=AssemblyError)
-    return _Assembler(text, source).run()
+    instance(f"{source}: config", config, (Config, type(None)), "a Config", error=AssemblyError)
+    return _Assembler(text, source, config).run()
 
 
 class _Line:
@@ -123,10 +127,10 @@ class _OpenSegment:
 class _Assembler:
     """Reads line by line; ``.config`` comes first, a segment before the instructions that name it."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, config: Config | None) -> None:
         self._lines = list(enumerate(text.splitlines(), 1))
         self._source = source
-        self._config: Config | None = None
+        self._config = config
         self._segments: list[Segment] = []
         self._open: _OpenSegment | None = None
         self._meta: dict[str, Any] = {}

@@ -27,7 +27,8 @@ Index = Annotated[int, Range(0, 1 << 16)]  #: of a program or a segment
 Int8 = Annotated[int, Range(-128, 127)]
 Int32 = Annotated[int, Range(-(1 << 31), (1 << 31) - 1)]
 _FLOAT = np.finfo(np.float32)
-Scale = Annotated[float, Range(float(_FLOAT.smallest_subnormal), float(_FLOAT.max))]
+_LEAST = float(np.nextafter(np.float32(0), np.float32(1)))
+Scale = Annotated[float, Range(_LEAST, float(_FLOAT.max))]
 
 
 class StepError(TilewrightError):

@@ -45,7 +45,8 @@ BOARD_LAZY_PACKAGES = {
     "flatbuffers",
     "onnx",
     "onnxruntime",
-}  #: flatbuffers comes with LiteRT; onnx is asked for first, and done without
+    "tomli",
+}  #: tomli reads TOML on Python 3.10; flatbuffers comes with LiteRT; onnx is asked for first, and done without
 
 
 @dataclass(frozen=True)

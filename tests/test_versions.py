@@ -230,3 +230,19 @@ def test_package_installs_and_runs_in_a_clean_environment(
     assert tw.__version__ in shown.stdout, shown.stderr
     ran = subprocess.run([command, "run", digits, "--check"], cwd=place, env=clean, capture_output=True, text=True)
     assert "all 10 elements of 1 outputs equal the reference" in ran.stdout, ran.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_of_a_board_needs_numpy_alone(packages: dict[str, Path], tmp_path: Path) -> None:
+    """The Python and NumPy of PYNQ 3: pip takes the wheel as it is, and the command runs."""
+    python = interpreter("3.10")
+    if python is None:
+        pytest.skip("there is no Python 3.10 here")
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TILEWRIGHT"))}
+    subprocess.run([python, "-m", "venv", tmp_path], check=True, env=clean)
+    pip = [str(tmp_path / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "-q", "install"]
+    subprocess.run([*pip, "numpy==1.21.6"], check=True, env=clean)
+    subprocess.run([*pip, "--no-deps", str(packages["wheel"])], check=True, env=clean)
+    command = [str(tmp_path / "bin" / "tilewright"), "selftest", "--overlay", "nowhere.bit"]
+    ran = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
+    assert "FAIL  overlay" in ran.stdout, ran.stderr

@@ -248,8 +248,8 @@ class Config:
         instance(f"{source}: text", text, str, "TOML text", error=ConfigError)
         try:
             values = read_toml(text)
-        except ModuleNotFoundError as error:  # on boards with PYNQ 3, which read no TOML
-            raise ConfigError(f"{source}: TOML needs Python 3.11 or later") from error
+        except ModuleNotFoundError as error:
+            raise ConfigError(f"{source}: TOML on Python 3.10 needs tomli: pip install tomli") from error
         except ValueError as error:
             raise ConfigError(f"{source}: not valid TOML: {error}") from error
         try:

@@ -92,8 +92,10 @@ def read_json(text: str | bytes) -> Any:
 
 def read_toml(text: str) -> dict[str, Any]:
     """The values of a TOML text. Raises ValueError, also for one that is nested too deeply."""
-    import tomllib  # boards with PYNQ 3 have none
-
+    try:
+        import tomllib
+    except ModuleNotFoundError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[no-redef]
     try:
         return tomllib.loads(text)
     except RecursionError as error:

@@ -6,7 +6,10 @@ import hashlib
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
-from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable  # since Python 3.11
 
 _CONFIG = ("config.py", "parameters.py")
 #: packages that read models, compute constants and fill tables

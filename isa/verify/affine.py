@@ -52,7 +52,8 @@ class Region:
             return [first]
         if isinstance(self.index, slice):
             return list(range(first, last + 1))
-        found: list[int] = np.flatnonzero(np.bincount(self.index // bank_units)).tolist()
+        banks = (self.index // bank_units).astype(np.intp, copy=False)  # bincount takes no int64 on 32 bits
+        found: list[int] = np.flatnonzero(np.bincount(banks)).tolist()
         return found
 
 

@@ -75,12 +75,11 @@ class _Source:
         beat = self.config.beat_bytes
         sizes = [-(-max(size, beat) // beat) * beat for size in (len(self._constants), input_bytes, output_bytes)]
         text = [
-            ".config {", *self.config.to_toml().splitlines(), "}",
             f".segment constants constant size={sizes[0]} {{", f".hex {self._constants.hex()}", "}",
             f".segment x input size={sizes[1]} repeat_stride={stride}",
             f".segment y output size={sizes[2]} repeat_stride={stride}",
         ]  # fmt: skip
-        return assemble("\n".join([*text, *self._lines]), "selftest")
+        return assemble("\n".join([*text, *self._lines]), "selftest", self.config)
 
 
 def waits(config: Config, cycles: int = 100, stride: int = 0) -> Program:

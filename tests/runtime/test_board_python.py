@@ -1,4 +1,7 @@
-"""What a board loads runs on the Python of its image: 3.10 with PYNQ 3, 3.12 with PYNQ 4."""
+"""What a board loads runs on the Python of its image: 3.10 with NumPy 1.21 in PYNQ 3, 3.12 in PYNQ 4.
+
+This finds what is known to be newer, everywhere; ``make test-board`` runs it on that Python and that NumPy.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,15 @@ ENTRIES = (
     "tilewright.runtime.selftest.command",
 )
 
-#: what Python 3.11 added to the standard library, as far as somebody might import it
+#: what Python 3.11 added to the standard library, and NumPy 1.22 and later, as far as somebody might use it
 LATER = {
     "tomllib", "enum.StrEnum", "datetime.UTC", "typing.Self", "typing.Never", "typing.assert_never", "asyncio.timeout",
-    "asyncio.TaskGroup", "contextlib.chdir", "hashlib.file_digest", "operator.call",
+    "asyncio.TaskGroup", "contextlib.chdir", "hashlib.file_digest", "operator.call", "importlib.resources.abc",
+    "typing.Unpack", "typing.assert_type", "typing.reveal_type", "typing.LiteralString", "np.exceptions", "np.isdtype",
+    "np.from_dlpack", "np.astype", "np.concat", "np.permute_dims", "np.bitwise_count", "np.unique_values",
 }  # fmt: skip
+#: attributes of any object that NumPy added since
+LATER_ATTRIBUTES = {"smallest_subnormal", "mT"}
 
 
 def loaded_modules() -> list[str]:
@@ -37,6 +44,11 @@ def loaded_modules() -> list[str]:
     return sorted(seen)
 
 
+def _for_types(node: ast.AST) -> bool:
+    """Whether it is what only type checkers read."""
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
 def too_new(name: str, source: str) -> list[str]:
     """What of a module's source the oldest Python does not have."""
     try:
@@ -44,16 +56,21 @@ def too_new(name: str, source: str) -> list[str]:
     except SyntaxError as error:
         return [f"{name}:{error.lineno}: {error.msg}"]
     found = []
-    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for n in ast.walk(f)}
+    inside = {id(n) for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) or _for_types(f) for n in ast.walk(f)}
     for node in ast.walk(tree):
         if id(node) in inside and not isinstance(node, ast.Attribute):
             continue
+        if isinstance(node, ast.ClassDef):
+            arguments = [ast.unparse(base) for base in node.bases if isinstance(base, ast.Subscript)]
+            found += [f"{name}:{node.lineno}: {base}" for base in arguments if base.startswith("np.")]
+        if isinstance(node, ast.Attribute) and node.attr in LATER_ATTRIBUTES:
+            found.append(f"{name}:{node.lineno}: {node.attr}")
         if not isinstance(node, ast.Import | ast.ImportFrom | ast.Attribute):
             continue
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names = [f"{node.module}.{alias.name}" for alias in node.names] + [str(node.module)]
         else:
             names = [ast.unparse(node)]
         found += [f"{name}:{node.lineno}: {n}" for n in names if n in LATER]
@@ -68,7 +85,8 @@ def test_all_modules_are_old_enough() -> None:
 
 @pytest.mark.parametrize(
     "source", ["import tomllib", "from enum import StrEnum", "import asyncio\nasync def f():\n    asyncio.timeout(1)",
-               "try:\n    pass\nexcept* OSError:\n    pass"],
+               "try:\n    pass\nexcept* OSError:\n    pass", "x = np.finfo(np.float32).smallest_subnormal",
+               "class B(np.ndarray[Any, Any]):\n    pass", "from importlib.resources.abc import Traversable"],
 )  # fmt: skip
 def test_what_is_too_new_is_found(source: str) -> None:
     assert len(too_new("x", source)) == 1
