@@ -3,6 +3,7 @@
 #   make demo      run the bundled network on the simulated accelerator (sets up only what that needs)
 #   make setup     .venv with all that the project uses
 #   make test      the quick tests         make test-all   the slow ones too
+#   make test-board   what a board loads, on 32-bit and 64-bit ARM by qemu-user and on Python 3.10 with NumPy 1.21
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another
 #   make coverage PARTS="isa sim" [TESTS=...] [INTERPRETED=1]   lines and branches of these parts that quick tests reach
 #   make docs      the documentation site, in build/docs/index.html
@@ -35,7 +36,7 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check-machine setup demo test test-all lint docs coverage bench bitstream rtl-report calibrate clean
+.PHONY: help check-machine setup demo test test-all test-board lint docs coverage bench bitstream rtl-report calibrate clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -69,6 +70,10 @@ test: setup
 
 test-all: setup
 	$(PY) -m pytest -q -n $(JOBS)
+
+# Debian's packages of the other processors, and NumPy, are fetched into build/machines. MACHINES="armhf" chooses.
+test-board: setup
+	$(PY) -m tests.machines $(MACHINES)
 
 lint: setup
 	@failed=0; for check in "ruff check ." "ruff format --check ." "mypy"; do \

@@ -61,7 +61,7 @@ class Defects:
     disturbance: Disturbance = field(default_factory=Disturbance)
 
 
-class SharedBuffer(np.ndarray[Any, Any]):
+class SharedBuffer(np.ndarray):  # NumPy 1.21 has no arguments for it
     """Stands for ``PynqBuffer``: the processor's view of a region; ``device_address`` is where the design finds it."""
 
     device_address: int
@@ -196,10 +196,14 @@ class Facade:
             raise RuntimeError("Overlay is not downloaded")
         return self._model
 
+    def design(self, config: Config) -> DesignModel:
+        """The design that a bitstream of a Config holds, built if need be."""
+        return DesignModel(design_library(config, "", self._build_progress), config.dram_latency)
+
     def load(self, config: Config) -> None:
         """Put a design onto the board; what ran there is gone."""
         with self._lock:
-            model = DesignModel(design_library(config, "", self._build_progress), config.dram_latency)
+            model = self.design(config)
             if self._model is not None:  # until here: a driver that is collected meanwhile still looks at it
                 self._model.close()
             self._model = model
