@@ -11,6 +11,7 @@
 #   make bitstream BOARD=pynq-z2 TOOLCHAIN=openxc7 [AT_LEAST=MHZ]   the same with open tools, for Zynq-7000; experimental
 #   make rtl-report   synthesis and timing of every preset whose RTL has changed (hours); results in hw/reports
 #   make calibrate    the LUT and FF models fitted anew on whole designs, those mapped again whose RTL has changed
+#   make wheels    wheels with the compiled host library for x86-64, arm64 and armv7, in dist
 #   make clean     remove caches and build output (not .venv)
 #
 # PYTHON=python3.12 make setup    chooses the interpreter of a new .venv.
@@ -36,7 +37,7 @@ endef
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help check-machine setup demo test test-all test-board lint docs coverage bench bitstream rtl-report calibrate clean
+.PHONY: help check-machine setup demo test test-all test-board lint docs coverage bench bitstream rtl-report calibrate wheels clean
 
 help:
 	@sed -n 's/^#   make/  make/p' Makefile
@@ -117,6 +118,11 @@ rtl-report: setup
 # Whole designs of random Configs are kept in bench/results; the weights are fitted on them and on the presets'.
 calibrate: setup
 	$(PY) -m bench.calibration
+
+wheels: setup
+	$(PY) -m pip install --quiet --disable-pip-version-check "ziglang>=0.13,<0.18"
+	@for machine in x86_64 aarch64 armv7l; do \
+	  TILEWRIGHT_WHEEL=$$machine $(PY) -m pip wheel --no-deps --no-build-isolation -w dist . || exit 1; done
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/digits/out

@@ -1,15 +1,24 @@
-"""What ``pyproject.toml`` cannot say: where the project is hosted, which is where this copy was cloned from.
+"""What ``pyproject.toml`` cannot say: where the project is hosted, and the compiled library in wheels of one machine.
 
 ``project.urls`` of a package are made of the clone's ``origin``, without a user's name or token in it; of an archive
 of the sources without a history they are those that it was made with.
+
+With ``TILEWRIGHT_WHEEL`` (x86_64, aarch64 or armv7l) a wheel carries the host library compiled for that machine by
+``python -m ziglang``; without it a wheel is for any machine, and the library is compiled where it is first used.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from email.parser import HeaderParser
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
 
 #: of a server: https://host/path, ssh://git@host:22/path, git@host:path
 _ORIGIN = re.compile(
@@ -41,7 +50,39 @@ def addresses(folder: Path) -> dict[str, str]:
     return {"Source": place, "Issues": f"{place}/issues"} if place else {}
 
 
+def native_build() -> Any:
+    """The module that knows how the library is compiled, without the package around it."""
+    spec = spec_from_file_location("native_build", HERE / "runtime" / "native" / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def commands(machine: str) -> dict[str, type]:
+    """setuptools' commands that compile the library for a machine, and name the wheel accordingly."""
+    from setuptools.command.bdist_wheel import bdist_wheel
+    from setuptools.command.build_py import build_py
+
+    build = native_build()
+    flags, tag = build.ZIG[machine]
+
+    class BuildLibrary(build_py):
+        def run(self) -> None:
+            super().run()
+            folder = Path(self.build_lib) / "tilewright" / "runtime" / "native"
+            build.compile_library(folder / build.NAME, [sys.executable, "-m", "ziglang", "cc", *flags])
+
+    class NameWheel(bdist_wheel):
+        def get_tag(self) -> tuple[str, str, str]:
+            return "py3", "none", tag
+
+    return {"build_py": BuildLibrary, "bdist_wheel": NameWheel}
+
+
 if __name__ == "__main__":
     from setuptools import setup
 
-    setup(project_urls=addresses(Path(__file__).resolve().parent))
+    machine = os.environ.get("TILEWRIGHT_WHEEL", "")
+    setup(project_urls=addresses(HERE), cmdclass=commands(machine) if machine else {})

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from tilewright.runtime.native import calls
+from tilewright.runtime.native.library import Pack, Unpack, library
 from tilewright.runtime.step_base import (
     MOST_ELEMENTS,
     Axis,
@@ -106,6 +109,37 @@ class PackStep(Step):
 
     def apply(self, x: Array) -> Bytes:
         """``x`` of shape (N, *tensor shape) -> the packed bytes, uint8 of shape (N, size)."""
+        compiled = self._compiled(x)
+        packed = None if compiled is None else calls.pack(compiled, x, self.size)
+        return self.apply_numpy(x) if packed is None else packed
+
+    def _compiled(self, x: Array) -> Pack | None:
+        """For the compiled library; None where it is not there, cannot do it, or :meth:`check` refuses ``x``."""
+        key = x.shape[1:], x.dtype.name
+        if key not in self._structs:
+            try:
+                self.check(Form(*key))
+            except StepError:
+                return None
+            self._structs[key] = self._struct(*key)
+        return self._structs[key]
+
+    @cached_property
+    def _structs(self) -> dict[tuple[tuple[int, ...], str], Pack | None]:
+        return {}
+
+    def _struct(self, shape: tuple[int, ...], dtype: str) -> Pack | None:
+        strides = calls.strides(self.shape, shape, self.permutation)
+        if library() is None or strides is None:
+            return None
+        return Pack(
+            *self.shape[1:], strides, self.lanes, self.units, self.batch, calls.LAYOUTS[self.layout], self.block,
+            *self.padding, self.pad_value, self.channel_pad, self.value_offset, int(dtype == "uint8"),
+            self.kernel, self.strides, self.dilation,
+        )  # fmt: skip
+
+    def apply_numpy(self, x: Array) -> Bytes:
+        """The reference of :meth:`apply`, which names values that do not fit int8."""
         if self.value_offset:
             x = x.astype(np.int32) + self.value_offset
         narrow = x.astype(np.int8, copy=False)
@@ -211,6 +245,28 @@ class UnpackStep(Step):
 
     def apply(self, data: Bytes) -> Array:
         """``data``: uint8 of shape (N, size) -> the tensor, shape (N, *tensor_shape)."""
+        if self._struct is not None and data.shape[1:] == (self.size,):
+            return calls.unpack(self._struct, data, self.tensor_shape, self.dtype)
+        return self.apply_numpy(data)
+
+    @cached_property
+    def _struct(self) -> Unpack | None:
+        """For the compiled library; None where it is not there, or :meth:`check` refuses the step."""
+        try:
+            self.check()
+        except StepError:
+            return None
+        order = self.permutation
+        inverse = None if order is None else tuple(order.index(axis) for axis in range(4))
+        shape = self.shape if order is None else tuple(self.shape[axis] for axis in order)
+        strides = calls.strides(self.shape, shape, inverse)
+        if library() is None or strides is None:
+            return None
+        type_number = calls.TYPES[self.dtype]
+        return Unpack(*self.shape[1:], strides, self.lanes, self.units, self.batch, self.value_offset, type_number)
+
+    def apply_numpy(self, data: Bytes) -> Array:
+        """The reference of :meth:`apply`."""
         values = self.collect(data.view(np.int8))
         if self.value_offset:
             values = values.astype(np.int32) + self.value_offset

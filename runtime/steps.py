@@ -26,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.runtime import host, interpreters
+from tilewright.runtime.native import calls
+from tilewright.runtime.native.library import library
 from tilewright.runtime.packing import PackStep, UnpackStep
 from tilewright.runtime.step_base import (
     INTEGERS,
@@ -101,7 +103,13 @@ class SoftmaxStep(HostStep):
         return form
 
     def apply(self, x: Array) -> Array:
-        return host.softmax_int8(x, self.multiplier, self.left_shift, self.diff_min)
+        if library() is None:
+            return host.softmax_int8(x, self.multiplier, self.left_shift, self.diff_min)
+        return calls.softmax_int8(x, self._exponentials, self.diff_min)
+
+    @cached_property
+    def _exponentials(self) -> Array:
+        return calls.softmax_table(self.multiplier, self.left_shift, self.diff_min)
 
 
 @dataclass(frozen=True)
@@ -122,7 +130,12 @@ class TableSoftmaxStep(HostStep):
         return form
 
     def apply(self, x: Array) -> Array:
-        return host.softmax_by_table(x, np.array(self.table, np.float32), self.factor, self.zero_point)
+        softmax = host.softmax_by_table if library() is None else calls.softmax_by_table
+        return softmax(x, self._exponentials, self.factor, self.zero_point)
+
+    @cached_property
+    def _exponentials(self) -> Array:
+        return np.array(self.table, np.float32)
 
 
 @dataclass(frozen=True)
@@ -138,7 +151,8 @@ class CastStep(HostStep):
         return Form(form.shape, self.dtype)
 
     def apply(self, x: Array) -> Array:
-        return host.cast(x, self.offset, self.dtype)
+        made = None if library() is None else calls.cast(x, self.offset, self.dtype)
+        return host.cast(x, self.offset, self.dtype) if made is None else made  # which names what does not fit
 
 
 @dataclass(frozen=True)
@@ -159,7 +173,9 @@ class QuantizeStep(HostStep):
         return Form(form.shape, self.dtype)
 
     def apply(self, x: Array) -> Array:
-        return host.quantize(x, self.scale, self.zero_point, self.dtype, self.rounding)
+        how = self.scale, self.zero_point, self.dtype, self.rounding
+        made = None if library() is None else calls.quantize(x, *how)
+        return host.quantize(x, *how) if made is None else made  # which refuses NaN
 
 
 @dataclass(frozen=True)
@@ -177,7 +193,8 @@ class DequantizeStep(HostStep):
         return Form(form.shape, "float32")
 
     def apply(self, x: Array) -> Array:
-        return host.dequantize(x, self.scale, self.zero_point)
+        dequantize = host.dequantize if library() is None else calls.dequantize
+        return dequantize(x, self.scale, self.zero_point)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from tilewright.ranges import flag, whole
 from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
 from tilewright.runtime.device import Device
 from tilewright.runtime.executable import Executable, opened
+from tilewright.runtime.folding import folded
 from tilewright.runtime.records import MOST_JOBS, OBJECTIVES, Objective
 from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
@@ -289,14 +290,16 @@ def _within(source: Source, config: Config, inputs: list[Array]) -> bool:
 def _artifact(result: CompiledModel, options: Options, unplaced: str) -> Artifact:
     """What a file was compiled to; ``unplaced``: why it has no placement, where one was asked for."""
     compiled, source = result.compiled, result.model.source
+    intermediates = _intermediates(result.model, compiled) if options.keep_intermediates else ()
+    kept = [*(tensor.name for tensor in result.model.outputs), *(i.tensor.name for i in intermediates)]
     return Artifact(
         name=compiled.graph.name,
         config=compiled.config,
         programs=tuple(compiled.programs),
-        steps=tuple(compiled.steps),
+        steps=folded(compiled.steps, result.model.inputs, compiled.states, kept),
         inputs=tuple(result.model.inputs),
         outputs=tuple(result.model.outputs),
-        intermediates=_intermediates(result.model, compiled) if options.keep_intermediates else (),
+        intermediates=intermediates,
         blobs=compiled.blobs,
         host_layers=compiled.host_layers,
         batch=source.batch,

@@ -10,6 +10,7 @@ from tilewright.jit.lower.rules import lower
 from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.tiled.program import TiledProgram
 from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.folding import folded
 
 
 def refusal(graph: Graph, config: Config) -> str | None:
@@ -31,12 +32,13 @@ def compile_region(graph: Graph, config: Config) -> Artifact:
     Raises :class:`PlaceError` naming the operator that does not fit.
     """
     compiled = compile_graph(graph, config)
+    inputs = tuple(graph.tensors[name] for name in graph.inputs)
     return Artifact(
         name=graph.name,
         config=config,
         programs=tuple(compiled.programs),
-        steps=tuple(compiled.steps),
-        inputs=tuple(graph.tensors[name] for name in graph.inputs),
+        steps=folded(compiled.steps, inputs, (), graph.outputs),
+        inputs=inputs,
         outputs=tuple(graph.tensors[name] for name in graph.outputs),
         host_layers=compiled.host_layers,
     )
