@@ -115,7 +115,7 @@ def compile_source(
             moved |= new
             continue
         whole = {op.index: _WHOLE for op in source.operators}
-        if unproven and source.proven_only and moved != whole:
+        if unproven and source.exact == "proven" and moved != whole:
             moved = whole
             continue
         model.exactness.extend(unproven)

@@ -9,6 +9,8 @@ from tilewright.schema import Count, Holds, OneOf, Range, SchemaError, conform
 
 Objective = Literal["latency", "throughput", "energy"]
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)  #: what operators are placed for
+Exact = Literal["proven", "default", "close"]
+EXACT: tuple[Exact, ...] = get_args(Exact)  #: how sure it must be that integers are the interpreter's (docs/numbers.md)
 MOST_JOBS = 256  #: threads of the CPU
 BOUND = "floor_cycles"  #: under which name programs record their lower bound, and that of each layer
 Place = Annotated[str, OneOf(("accelerator", "host", "interpreter", "none"))]
@@ -63,7 +65,7 @@ class _Options(TypedDict, total=False):
 
     keep_intermediates: bool
     fast_host: bool
-    proven_only: bool
+    exact: Annotated[str, OneOf(EXACT)]
     compare: bool
     objective: str | None
     jobs: Annotated[int, Range(1, MOST_JOBS)]

@@ -169,7 +169,7 @@ def test_layers_that_are_not_proven_may_differ_and_nothing_else_may(
     first = replace(differing, options={**differing.options, "operators": entries})
 
     def agreed(of_proven: Any, within: bool) -> Any:
-        made = lambda left, strict: of_proven if strict else first  # noqa: E731
+        made = lambda left, exact: of_proven if exact == "proven" else first  # noqa: E731
         return agreement.agreed(first, open_of(path), 1, made, lambda _: within, lambda *_: None)
 
     with warnings.catch_warnings():

@@ -81,7 +81,7 @@ def calls(folder: Path) -> dict[str, Callable[[], Call]]:
     return {
         "compile": plain(
             tw.compile, model=DIGITS, config="tiny", device="sim", keep_intermediates=False, fast_host=False,
-            proven_only=False, objective=None, jobs=1, host_watts=None, host_idle_watts=None, energy_table=None,
+            exact="default", objective=None, jobs=1, host_watts=None, host_idle_watts=None, energy_table=None,
             cache=True, progress=None, example=None,
         ),
         "load": plain(tw.load, path=artifact_file, device="sim"),

@@ -63,15 +63,25 @@ def test_what_is_no_number(value: Any, tmp_path: Path) -> None:
         Power(2, value)
 
 
-@pytest.mark.parametrize("name", ["keep_intermediates", "fast_host", "proven_only", "cache"])
+@pytest.mark.parametrize("name", ["keep_intermediates", "fast_host", "cache"])
 def test_words_are_neither_true_nor_false(name: str) -> None:
     with pytest.raises(TilewrightError, match=f"^{name} = 'no': must be True or False"):
         tw.compile(DIGITS, "tiny", **{name: "no"})  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("more", [{"objective": "speed"}, {"objective": 3}, {"example": np.zeros(1)}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"objective": "speed"},
+        {"objective": 3},
+        {"exact": "nearly"},
+        {"exact": None},
+        {"exact": ["close"]},
+        {"example": np.zeros(1)},
+    ],
+)
 def test_what_a_file_is_not_compiled_with(more: dict[str, Any]) -> None:
-    with pytest.raises(TilewrightError, match=f"^.*{next(iter(more))}.*(must be one of latency|leave it out)"):
+    with pytest.raises(TilewrightError, match=f"^.*{next(iter(more))}.*(must be one of (latency|proven)|leave it out)"):
         tw.compile(DIGITS, config="tiny", **more)
 
 

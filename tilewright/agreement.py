@@ -26,14 +26,15 @@ from tilewright.runtime.artifact import Artifact, unproven
 from tilewright.runtime.executable import Executable, of_batch
 from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.random_inputs import probing_inputs
+from tilewright.runtime.records import Exact
 from tilewright.runtime.steps import InterpreterStep
 
 if TYPE_CHECKING:
     from tilewright.jit.source import Source
 
 Array = NDArray[Any]
-#: (operators left to the interpreter and why, whether those that are not proven are too) -> what becomes of the file
-Made = Callable[[Mapping[int, str], bool], Artifact]
+#: (operators left to the interpreter and why, how sure the others' integers are) -> what becomes of the file
+Made = Callable[[Mapping[int, str], Exact], Artifact]
 Within = Callable[[list[Array]], bool]  #: whether what differs on these inputs is within what is stated of each layer
 
 INFERENCES = 8
@@ -130,21 +131,21 @@ def agreed(
         return _noted(first, compared=agrees)
     if not all(map(_same, oracle.outputs, outputs_of(source, oracle.inputs))):
         return _noted(first, uncompared=f"{oracle.package} {UNSTEADY}")
-    strict = bool(unproven(first))
-    if strict and not oracle.difference(made({}, True)):
+    exact: Exact = "proven" if unproven(first) else source.exact
+    if exact != source.exact and not oracle.difference(made({}, exact)):
         if within(oracle.inputs):
             return _noted(first, compared=f"on {inputs} {difference}: by operators that are not proven")
-        strict = False
+        exact = source.exact
 
     operators = leads(source)
 
     def differs(chosen: Collection[int]) -> bool:
         progress("looking for the operator that differs", 0, 0)
-        return bool(oracle.difference(made({operators[k]: "looked for" for k in chosen}, strict)))
+        return bool(oracle.difference(made({operators[k]: "looked for" for k in chosen}, exact)))
 
     wrong = culprits(len(operators), differs)
     if wrong is None:
-        alone = made(dict.fromkeys(operators, "looked for"), strict)
+        alone = made(dict.fromkeys(operators, "looked for"), exact)
         if oracle.refusal(first) and (refusal := oracle.refusal(alone)):  # values decide shapes; it is said when run
             return _noted(first, uncompared=refusal)
         raise Disagreement(
@@ -156,7 +157,7 @@ def agreed(
     named = ", ".join([*names[:3], *(["..."] if names[3:] else [])]) or "its parts, as they were placed"
     reason = f"computed otherwise than by {oracle.package} ({difference}); please report this defect with the file"
     warnings.warn(f"{source.path}: {named}: {reason}; left to {oracle.package}", Misread, stacklevel=4)
-    return _noted(made(dict.fromkeys(left, reason), False), compared=f"{agrees}, which computes {named}")
+    return _noted(made(dict.fromkeys(left, reason), source.exact), compared=f"{agrees}, which computes {named}")
 
 
 def leads(source: Source) -> list[int]:

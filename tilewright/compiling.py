@@ -23,7 +23,7 @@ from tilewright.runtime.artifact import Artifact, Intermediate, is_artifact
 from tilewright.runtime.device import Device
 from tilewright.runtime.executable import Executable, opened
 from tilewright.runtime.folding import folded
-from tilewright.runtime.records import MOST_JOBS, OBJECTIVES, Objective
+from tilewright.runtime.records import EXACT, MOST_JOBS, OBJECTIVES, Exact, Objective
 from tilewright.runtime.steps import InterpreterStep, LaunchStep, PackStep, Step, UnpackStep
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Named(TypedDict, total=False):
     device: str | Device
     keep_intermediates: bool
     fast_host: bool
-    proven_only: bool
+    exact: Exact
     compare: bool
     objective: str | None
     jobs: int
@@ -65,16 +65,18 @@ class Options:
 
     keep_intermediates: bool = False
     fast_host: bool = False
-    proven_only: bool = False
+    exact: Exact = "default"
     compare: bool = True
     objective: Objective | None = None
     jobs: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("keep_intermediates", "fast_host", "proven_only", "compare"):
+        for name in ("keep_intermediates", "fast_host", "compare"):
             flag(name, getattr(self, name), error=CompileError)
-        if self.objective is not None and not (isinstance(self.objective, str) and self.objective in OBJECTIVES):
-            raise CompileError(f"objective {shown(self.objective)}: must be one of {', '.join(OBJECTIVES)}")
+        chosen = {"exact": (self.exact, EXACT), "objective": (self.objective, (None, *OBJECTIVES))}
+        for name, (value, known) in chosen.items():
+            if not (value is None or isinstance(value, str)) or value not in known:
+                raise CompileError(f"{name} {shown(value)}: must be one of {', '.join(filter(None, known))}")
         whole("jobs", self.jobs, 1, MOST_JOBS, of="threads of the CPU", error=CompileError)
 
     def keyed(self, config: Config, device: Device, power: Power | None) -> dict[str, Any]:
@@ -111,7 +113,7 @@ def compile(
     device: str | Device = "sim",
     keep_intermediates: bool = False,
     fast_host: bool = False,
-    proven_only: bool = False,
+    exact: Exact = "default",
     compare: bool = True,
     objective: str | None = None,
     jobs: int = 1,
@@ -129,8 +131,9 @@ def compile(
 
     ``keep_intermediates`` makes the programs store every operator's output, which costs cycles. ``fast_host`` lets the
     operators that stay on the host run in their interpreter's optimised kernels, whose integers may differ from the
-    reference by an LSB. ``proven_only`` leaves layers to their interpreter whose integers are not proven to be its own
-    for every input (``.onnx`` layers that ONNX Runtime computes in float32). With ``compare`` the
+    reference by an LSB. ``exact`` says how sure it must be that a layer of ``.onnx`` gives ONNX Runtime's
+    integers, or it falls back to that: ``proven`` for every input, ``default`` not known or measured to differ;
+    ``close`` takes every layer that has a fixed-point form. With ``compare`` the
     result is run on a random input or two beside the whole file's interpreter; should it differ, what makes it differ
     is left to that, with a warning (:class:`~tilewright.agreement.Misread`). ``objective`` places operators on
     accelerator and CPU by what they cost on this machine (``docs/placement.md``); without it all that the accelerator
@@ -150,7 +153,7 @@ def compile(
     example, config = _bound(arguments, {} if is_file else {"example": example}, config)
     config = load_config(config)
     function("progress", progress, error=CompileError)
-    options = Options(keep_intermediates, fast_host, proven_only, compare, objective, jobs)  # type: ignore[arg-type]
+    options = Options(keep_intermediates, fast_host, exact, compare, objective, jobs)  # type: ignore[arg-type]
     flag("cache", cache, error=CompileError)
     target = opened(device, config)
     path, content = (Path(model), None) if is_file else _exported(model, example, progress or silent)
@@ -239,7 +242,7 @@ def compile_artifact(
 
     start = time.perf_counter()
     progress("importing", 0, 0)
-    source = open_source(path, content, proven_only=options.proven_only)
+    source = open_source(path, content, exact=options.exact)
     result, unplaced = None, ""
     if options.objective is not None:
         try:
@@ -249,8 +252,8 @@ def compile_artifact(
                 raise
             unplaced = str(refusal)  # but what inferences in flight give is worth having
 
-    def made(left: Mapping[int, str], proven_only: bool) -> Artifact:
-        opened = open_source(path, content, proven_only=True) if proven_only else source
+    def made(left: Mapping[int, str], exact: Exact) -> Artifact:
+        opened = source if exact == options.exact else open_source(path, content, exact=exact)
         found = compile_source(
             opened, config, keep_intermediates=options.keep_intermediates, fast_host=options.fast_host,
             progress=progress, left=left,
@@ -277,9 +280,9 @@ def _within(source: Source, config: Config, inputs: list[Array]) -> bool:
     from tilewright.jit.source import open_source
     from tilewright.judging.bounds import judge
 
-    def compiled(path: Path, proven_only: bool) -> Executable:
-        made = compile_source(open_source(path, proven_only=proven_only), config, policies=ANY)
-        return Executable(_artifact(made, Options(proven_only=proven_only), ""), "sim", verified=True)
+    def compiled(path: Path, exact: Exact) -> Executable:
+        made = compile_source(open_source(path, exact=exact), config, policies=ANY)
+        return Executable(_artifact(made, Options(exact=exact), ""), "sim", verified=True)
 
     with TemporaryDirectory(prefix="tilewright-") as folder:
         path = Path(folder) / ("model.tflite" if source.runtime == "litert" else "model.onnx")

@@ -11,22 +11,24 @@ from pathlib import Path
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.base import Built, Source, SourceOperator
 from tilewright.jit.source.kinds import check_model_file, described
+from tilewright.runtime.records import Exact
 
 __all__ = ["Built", "Source", "SourceOperator", "open_source"]
 
 
-def open_source(path: str | Path, content: bytes | None = None, *, proven_only: bool = False) -> Source:
+def open_source(path: str | Path, content: bytes | None = None, *, exact: Exact = "default") -> Source:
     """The source of a quantised ``.tflite``, ``.onnx`` or ``.pt2`` file.
 
     ``content``: an ONNX model that goes by the name of ``path``, where there is no such file.
-    ``proven_only``: layers whose equality with the interpreter is not proven for every input (of ``.tflite`` there
-    are none) are left to it. Raises ModelError, with one line that names the file, the trouble and the way out.
+    ``exact``: which layers of ``.onnx`` fall back to ONNX Runtime: those that are not ``proven`` to equal it for every
+    input, those that are known to differ (``default``), or none for that reason (``close``). Raises ModelError, with
+    one line that names the file, the trouble and the way out.
     """
     path = Path(path)
     if content is not None:
         from tilewright.jit.source.onnx.source import OnnxSource
 
-        return OnnxSource(path, proven_only, content)
+        return OnnxSource(path, exact, content)
     check_model_file(path)
     try:
         with path.open("rb"):
@@ -37,12 +39,12 @@ def open_source(path: str | Path, content: bytes | None = None, *, proven_only: 
             if path.suffix.lower() == ".onnx":
                 from tilewright.jit.source.onnx.source import OnnxSource
 
-                return OnnxSource(path, proven_only)
+                return OnnxSource(path, exact)
             if path.suffix.lower() == ".pt2":
                 from tilewright.jit.source.onnx.source import OnnxSource
                 from tilewright.jit.source.pytorch import file_to_onnx
 
-                return OnnxSource(path, proven_only, file_to_onnx(path))
+                return OnnxSource(path, exact, file_to_onnx(path))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error
     known = described(path) or f"unknown kind of model {path.suffix!r}; give a .tflite, QDQ .onnx or .pt2 file"

@@ -15,6 +15,7 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Graph
 from tilewright.jit.numbers.scales import NotRepresentable
 from tilewright.runtime.interpreters import InterpreterError
+from tilewright.runtime.records import Exact
 
 if TYPE_CHECKING:
     from tilewright.jit.source.values import FileTensor, Values
@@ -68,7 +69,7 @@ class Source(ABC):
     """A parsed and validated model file."""
 
     runtime: str  #: the interpreter it came from: ``litert`` or ``onnxruntime``
-    proven_only = False  #: what is not proven to equal the interpreter for every input is left to it
+    exact: Exact = "default"  #: how sure it must be that a layer gives the interpreter's integers
     left_out: tuple[str, ...] = ()  #: other networks of the file by their signatures, which are not compiled
     batch: int = 1  #: images that one inference of the file takes; the graph is that of one of them
 

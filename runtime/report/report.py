@@ -129,7 +129,7 @@ class Report:
             first = f"{doubtful[0]['name']}: {doubtful[0]['exact']}"
             notes.append(
                 f"{len(doubtful)} operators are not proven exact for every input ({first}); tilewright inspect lists "
-                "them, --proven-only leaves them to the CPU"
+                "them, --exact proven leaves them to the CPU"
             )
         if options.get("fast_host"):
             notes.append("operators on the host ran in fast kernels, which may differ from the reference by an LSB")

@@ -114,7 +114,7 @@ def outcome(path: Path, inputs: list[Any], seed: int) -> tuple[str, str]:
     with misread(seed) as said, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            executable = tw.compile(path, "tiny", cache=False, proven_only=True)
+            executable = tw.compile(path, "tiny", cache=False, exact="proven")
         except TilewrightError as error:
             return f"refused: {type(error).__name__}", " ".join(said)
         except Exception as error:  # noqa: BLE001 - a graph that no reading gives

@@ -42,7 +42,7 @@ from tilewright.runtime.steps import (
 from tilewright.terminal import output_console
 
 OPTIONS: dict[str, Any] = {
-    "keep_intermediates": False, "fast_host": True, "proven_only": False, "moved": [["pool", "because"]],
+    "keep_intermediates": False, "fast_host": True, "exact": "default", "moved": [["pool", "because"]],
     "rejected": ["too large"],
     "operators": [
         {"name": "conv", "op": "CONV_2D", "macs": 128, "place": "accelerator", "reason": "fits", "exact": "proven"},

@@ -15,17 +15,19 @@ from tilewright.cli.placing import (
     JOBS,
     OBJECTIVE,
     OBJECTIVES,
-    PROVEN_ONLY,
+    Exact,
     HostIdleWatts,
     HostWatts,
     OwnEnergies,
     check_objective,
+    exact_of,
     refuse_compiled,
 )
 from tilewright.cli.run import artifact_of
 from tilewright.config import load_config
 from tilewright.files import check_writable
 from tilewright.printable import say
+from tilewright.runtime import records
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs
 from tilewright.runtime.executable import of_batch
 from tilewright.runtime.records import BOUND
@@ -44,7 +46,7 @@ def compile_model(
     ] = False,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
-    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+    exact: Exact = None,
     objective: Annotated[str | None, typer.Option(metavar=OBJECTIVES, help=OBJECTIVE)] = None,
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help=JOBS)] = None,
     host_watts: HostWatts = None,
@@ -62,7 +64,7 @@ def compile_model(
     with ProgressReporter() as progress:
         executable = compile(
             model, config, cache=not no_cache, keep_intermediates=keep_intermediates, fast_host=fast_host,
-            proven_only=proven_only, objective=objective, jobs=jobs or 1, host_watts=host_watts,
+            exact=exact_of(exact), objective=objective, jobs=jobs or 1, host_watts=host_watts,
             host_idle_watts=host_idle_watts, energy_table=energy_table, progress=progress.update,
         )  # fmt: skip
     executable.save(output)
@@ -80,7 +82,7 @@ def inspect(
     config: Annotated[
         str | None, typer.Option(metavar="NAME|FILE", help="Config to place a model for (pynq-z2)."), READ
     ] = None,
-    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+    exact: Exact = None,
     placement: Annotated[
         bool, typer.Option("--placement", help="Show what operators cost on a core and on this CPU, and the best cut.")
     ] = False,
@@ -104,12 +106,12 @@ def inspect(
     if artifact:
         if placement:
             raise UsageProblem(f"{model}: is compiled; give --placement the model file")
-        refuse_compiled(model, config=config, proven_only=proven_only, **placed)
+        refuse_compiled(model, config=config, exact=exact, **placed)
         print_artifact(artifact, output_console(), True)
         return
     if placement:
         check_objective(objective or "latency", jobs=jobs, **power)
-        _inspect_placement(model, config or DEFAULT_CONFIG, objective or "latency", proven_only, jobs or 1, power)
+        _inspect_placement(model, config or DEFAULT_CONFIG, objective or "latency", exact_of(exact), jobs or 1, power)
         return
     for name, value in placed.items():
         option = f"--{name.replace('_', '-')}"
@@ -117,12 +119,12 @@ def inspect(
     from tilewright.compiling import compile
 
     with ProgressReporter() as progress:
-        executable = compile(model, config or DEFAULT_CONFIG, proven_only=proven_only, progress=progress.update)
+        executable = compile(model, config or DEFAULT_CONFIG, exact=exact_of(exact), progress=progress.update)
     print_artifact(executable.artifact, output_console(), False)
 
 
 def _inspect_placement(
-    model: Path, config: str, objective: str, proven_only: bool, jobs: int, power: dict[str, Any]
+    model: Path, config: str, objective: str, exact: records.Exact, jobs: int, power: dict[str, Any]
 ) -> None:
     from tilewright.cli.placement_view import print_placement
     from tilewright.jit.place.energy import power_of
@@ -134,7 +136,7 @@ def _inspect_placement(
     chosen = next(known for known in OBJECTIVES if known == objective)
     of = power_of(objective, **power)
     with ProgressReporter() as progress:
-        source = open_source(model, proven_only=proven_only)
+        source = open_source(model, exact=exact)
         placed = place_source(source, load_config(config), chosen, None, progress.update, jobs, of)
     print_placement(placed, output_console())
 

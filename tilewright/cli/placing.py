@@ -29,7 +29,13 @@ OwnEnergies = Annotated[
     READ,
 ]
 JOBS = "Threads of the CPU that work on different inferences with --objective throughput (1)."
-PROVEN_ONLY = "Leave layers to the CPU that are not proven equal to the reference for every input (some of ONNX)."
+Exact = Annotated[
+    str | None,
+    typer.Option(
+        metavar="|".join(records.EXACT),
+        help="Layers of .onnx that fall back to the CPU: those not proven exact, those that differ (default), or none.",
+    ),
+]
 
 
 def check_objective(objective: str | None, **options: Any) -> None:
@@ -43,6 +49,14 @@ def check_objective(objective: str | None, **options: Any) -> None:
         whose, option = "throughput" if name == "jobs" else "energy", f"--{name.replace('_', '-')}"
         text = f"{option}: only --objective {whose} has use for it; add that, or leave it out"
         refuse_vain((value, objective == whose, text))
+
+
+def exact_of(given: str | None) -> records.Exact:
+    """What ``--exact`` asks for. Raises :class:`UsageProblem` for what it cannot be."""
+    for known in records.EXACT:
+        if (given or "default") == known:
+            return known
+    raise UsageProblem(f"--exact {given}: must be one of {', '.join(records.EXACT)}")
 
 
 def refuse_compiled(path: Path, **options: Any) -> None:

@@ -23,11 +23,12 @@ from tilewright.cli.placing import (
     JOBS,
     OBJECTIVE,
     OBJECTIVES,
-    PROVEN_ONLY,
+    Exact,
     HostIdleWatts,
     HostWatts,
     OwnEnergies,
     check_objective,
+    exact_of,
     refuse_compiled,
 )
 from tilewright.config import load_config
@@ -150,7 +151,7 @@ def run(
     ] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Compile anew and keep nothing.")] = False,
     fast_host: Annotated[bool, typer.Option("--fast-host", help=FAST_HOST)] = False,
-    proven_only: Annotated[bool, typer.Option("--proven-only", help=PROVEN_ONLY)] = False,
+    exact: Exact = None,
     objective: Annotated[str | None, typer.Option(metavar=OBJECTIVES, help=OBJECTIVE)] = None,
     host_watts: HostWatts = None,
     host_idle_watts: HostIdleWatts = None,
@@ -172,13 +173,11 @@ def run(
         (inputs, input is None, "--inputs: is how many random ones, and --input gives others; leave one of them out"),
         (reference, check, "--reference: is what --check compares with; add that, or leave it out"),
     )
-    artifact = artifact_of(model)
+    artifact, how_exact = artifact_of(model), exact_of(exact)
     if artifact is None:
         check_objective(objective, **energies)
     else:
-        refuse_compiled(
-            model, no_cache=no_cache, fast_host=fast_host, proven_only=proven_only, objective=objective, **energies
-        )
+        refuse_compiled(model, no_cache=no_cache, fast_host=fast_host, exact=exact, objective=objective, **energies)
     if reference is not None and not artifact:
         raise UsageProblem("--reference: names the model of an artifact, for --check; a model file is its own")
     judge = model_of(artifact, model, reference) if artifact and check else model
@@ -204,7 +203,7 @@ def run(
             executable = compile(
                 model, config or DEFAULT_CONFIG, device=opened, cache=not no_cache, progress=progress.update,
                 keep_intermediates=keep_intermediates is not None, fast_host=fast_host,
-                proven_only=proven_only, objective=objective, jobs=jobs or 1, host_watts=host_watts,
+                exact=how_exact, objective=objective, jobs=jobs or 1, host_watts=host_watts,
                 host_idle_watts=host_idle_watts, energy_table=energy_table,
             )  # fmt: skip
         executable.device.notice = lambda what: progress.update(what, 0, 0)

@@ -18,6 +18,7 @@ from tilewright.fuzz.tensors import Array, Tensor, limits
 from tilewright.judging.compare import first_difference
 from tilewright.judging.expose import computed_in_float
 from tilewright.runtime.executable import Executable
+from tilewright.runtime.records import Exact
 
 EXACT = "exact"
 WITHIN = "exact-within-stated-bound"  #: ONNX: differences where the compiler says that there may be some, and no larger
@@ -118,10 +119,10 @@ def check_case(
     return outcome(WRONG, f"{difference}; {judgement.message}", judgement.operators, **found)
 
 
-def _compiled(config: Config | str, path: Path, proven_only: bool) -> Executable:
+def _compiled(config: Config | str, path: Path, exact: Exact) -> Executable:
     import tilewright
 
-    return tilewright.compile(path, config, cache=False, compare=False, proven_only=proven_only)
+    return tilewright.compile(path, config, cache=False, compare=False, exact=exact)
 
 
 def _one_line(error: BaseException) -> str:

@@ -19,8 +19,9 @@ from tilewright.config import Config, load_config
 from tilewright.judging.compare import Array, unequal_elements
 from tilewright.judging.expose import EDGES, computed_in_float, expose
 from tilewright.runtime.executable import Executable
+from tilewright.runtime.records import Exact
 
-Compiled = Callable[[Path, bool], Executable]  #: (model file, whether what is not proven is the interpreter's) -> it
+Compiled = Callable[[Path, Exact], Executable]  #: (model file, how sure its integers are) -> it
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def judge(path: Path, config: Config | str, inputs: list[Array], compiled: Compi
         try:
             bounds = stated_bounds(target, config)
             expected = reference_outputs(target, inputs)
-            outputs = _outputs(compiled(target, False), inputs)
+            outputs = _outputs(compiled(target, "default"), inputs)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is reported beside the wrong integers
             if _only_unproven(path, config, inputs, compiled):
                 return Judgement(True)
@@ -95,6 +96,9 @@ def _only_unproven(path: Path, config: Config | str, inputs: list[Array], compil
     if not any(stated_bounds(path, config).values()):
         return False
     pairs = zip(
-        _outputs(compiled(path, True), inputs), reference_outputs(path, inputs), computed_in_float(path), strict=True
+        _outputs(compiled(path, "proven"), inputs),
+        reference_outputs(path, inputs),
+        computed_in_float(path),
+        strict=True,
     )
     return not any(unequal_elements(y, reference, loose).any() for y, reference, loose in pairs)

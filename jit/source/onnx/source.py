@@ -40,10 +40,7 @@ from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.onnx.zero_points import complete_zero_points, unshare_zero_points
 from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
-
-#: float32 sums differ by an LSB from integer ones for a few in a million accumulators of a usual convolution, and for
-#: every fourth average of four, where half of them are ties
-TOLERATED = 0.05
+from tilewright.runtime.records import Exact
 
 #: products of float32 rows, which ONNX Runtime adds in another order for one row than for several
 _ROWS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
@@ -61,16 +58,16 @@ _PLACEHOLDER = "op{index:03d}_{kind}"
 class OnnxSource(Source):
     """The main graph of an ``.onnx`` file; ONNX Runtime without saturating products is its meaning.
 
-    Layers without weights that are known to differ from it for some input, or may for more than the share ``TOLERATED``
-    of what they can sum up to, are left to it; with ``proven_only`` all layers of which equality is not proven.
+    Layers that are not proven equal to it for every input fall back to it if ``exact`` is ``proven``. If it is
+    ``default``, those of them without weights do; if it is ``close``, none for that reason.
     """
 
     runtime = "onnxruntime"
 
-    def __init__(self, path: Path, proven_only: bool = False, content: bytes | None = None) -> None:
+    def __init__(self, path: Path, exact: Exact = "default", content: bytes | None = None) -> None:
         """``content``: of a model that is not in the file, but was made from it."""
         super().__init__(path)
-        self.proven_only, self._content = proven_only, content
+        self.exact, self._content = exact, content
         whole = validate.read(path, content)
         validate.refuse_float(path, whole)
         opened = validate.fix_batch(whole)
@@ -86,7 +83,7 @@ class OnnxSource(Source):
             model, self.batch = one_image(path, whole)
             shapes = _shapes(model)
             refuse_huge(path, shapes.items())
-            if proven_only and self.batch > 1 and _adds_rows(Prepared(path, model)):
+            if exact == "proven" and self.batch > 1 and _adds_rows(Prepared(path, model)):
                 model, self.batch, shapes = whole, 1, _shapes(whole)
             self.operators = _operators(model, _with_computed(path, model, shapes))
             self.prepared = Prepared(path, model)
@@ -174,13 +171,13 @@ class OnnxSource(Source):
             built.sources[name] = values.files[unit.outputs[0]]
 
     def _refuse_doubtful(self, layers: Sequence[LayerExactness], weighted: bool, built: Built) -> None:
-        """Raise Unsupported for what differs from ONNX Runtime too often, or (``proven_only``) might at all.
+        """Raise Unsupported for a layer that is not proven equal to ONNX Runtime's, where the policy wants that.
 
-        Layers without weights cost the CPU little: none that is known to differ for some input stays here.
+        Layers without weights cost the CPU little, so a single sum in doubt is enough.
         """
+        wanted = {"proven": True, "default": not weighted, "close": False}[self.exact]
         for layer in layers:
-            tolerated = 1.0 if weighted else 0.0 if layer.compared else TOLERATED
-            if not layer.proven and (self.proven_only or layer.worst > tolerated):
+            if not layer.proven and wanted:
                 built.doubtful.append(layer)
                 share = f"{100 * layer.worst:.2g} % of the sums that a channel can reach"
                 raise Unsupported(f"would not always give ONNX Runtime's own integers ({share})")

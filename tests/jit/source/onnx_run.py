@@ -78,7 +78,7 @@ def compared(path: Path, host: Mapping[int, str] | None = None, count: int = 3) 
     wrong = difference(path, source, built, count)
     if all(layer.proven for layer in built.exactness):
         assert wrong == 0
-    proven = OnnxSource(path, proven_only=True)
+    proven = OnnxSource(path, exact="proven")
     strict = proven.build(host or {})
     assert all(layer.proven for layer in strict.exactness)
     assert difference(path, proven, strict, count) == 0

@@ -30,7 +30,7 @@ def _value(name: str, shape: tuple[int, ...], kind: int = 1) -> Any:
 
 def _exact(path: Path) -> Built:
     """What is built of a model, equal to ONNX Runtime on the file: images, conditions, and counts up to two."""
-    source, rng = OnnxSource(path, proven_only=True), np.random.default_rng(0)
+    source, rng = OnnxSource(path, exact="proven"), np.random.default_rng(0)
     built = source.build({})
     whole = interpreters.load("onnxruntime", path.read_bytes(), "whole")
     for number in range(3):

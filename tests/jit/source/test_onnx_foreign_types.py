@@ -41,7 +41,7 @@ def test_activations_between_two_convolutions(dtype: str, tmp_path: Path) -> Non
     assert "Conv2D" in kinds(built)
     assert interpreted(built)
     given = np.random.default_rng(0).integers(0, 256, (4, *IMAGE[1:])).astype(np.uint8)
-    exe = tw.compile(path, "tiny", cache=False, proven_only=True)
+    exe = tw.compile(path, "tiny", cache=False, exact="proven")
     np.testing.assert_array_equal(exe(given), reference_outputs(path, [given])[0])
 
 

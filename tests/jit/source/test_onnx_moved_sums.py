@@ -61,7 +61,7 @@ def test_an_integer_gemm_to_float32_is_proven(seed: int, tmp_path: Path) -> None
     path = b.save(tmp_path / "m.onnx")
     assert "QGemm" in node_kinds(path)
     assert "QuantizeLinear" in node_kinds(path)
-    source = OnnxSource(path, proven_only=True)
+    source = OnnxSource(path, exact="proven")
     built = source.build({})
     every = np.arange(256).astype(np.uint8)
     pairs = np.stack(np.meshgrid(every, every, indexing="ij"), axis=-1)[None]

@@ -12,12 +12,13 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.network import CompiledModel, compile_source
 from tilewright.jit.source import open_source
 from tilewright.runtime import interpreters
+from tilewright.runtime.records import Exact
 
 CONFIG: Config = load_config("tiny")
 
 
-def compiled(path: Path, proven_only: bool = False) -> CompiledModel:
-    return compile_source(open_source(path, proven_only=proven_only), CONFIG)
+def compiled(path: Path, exact: Exact = "default") -> CompiledModel:
+    return compile_source(open_source(path, exact=exact), CONFIG)
 
 
 def stated(model: CompiledModel) -> list[LayerExactness]:
@@ -63,6 +64,6 @@ def test_a_mean_in_another_layout_is_stated(tmp_path: Path) -> None:
 
 def test_what_is_asked_to_be_proven_is_left_whole(tmp_path: Path) -> None:
     path = mean(tmp_path / "net.onnx", convolution=True)
-    model = compiled(path, proven_only=True)
+    model = compiled(path, exact="proven")
     assert stated(model) == []
     assert {entry["place"] for entry in model.operators()} <= {"interpreter", "none"}

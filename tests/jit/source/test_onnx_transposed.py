@@ -63,5 +63,5 @@ def test_on_the_accelerator(seed: int, tmp_path: Path) -> None:
 
 
 def test_what_is_to_be_proven_is_left_to_onnx_runtime(tmp_path: Path) -> None:
-    source = OnnxSource(network(tmp_path / "m.onnx", 3), proven_only=True)
+    source = OnnxSource(network(tmp_path / "m.onnx", 3), exact="proven")
     assert interpreted(source.build({}))

@@ -350,7 +350,7 @@ def test_weights_with_scales_by_block_and_no_zero_point(dtype: str, tmp_path: Pa
     b.output(b.quantise(y, 0.1, 3), (1, 3, 5), "uint8")
     path = b.save(tmp_path / "m.onnx")
     given = np.random.default_rng(0).integers(0, 256, (4, 3, 32)).astype(np.uint8)
-    got = tw.compile(path, "tiny", cache=False, proven_only=True)(given)
+    got = tw.compile(path, "tiny", cache=False, exact="proven")(given)
     np.testing.assert_array_equal(got, reference_outputs(path, [given])[0])
     whole = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     np.testing.assert_array_equal(got, np.concatenate([whole.run(None, {x_name: one[None]})[0] for one in given]))

@@ -45,5 +45,5 @@ def test_softmax_that_stays_what_it_is(opset: int, own: int, convolved: bool, tm
     path = _network(tmp_path / "m.onnx", opset, own, convolved)
     compared(path)
     given = np.random.default_rng(0).integers(0, 256, (4, *IMAGE[1:])).astype(np.uint8)
-    exe = tw.compile(path, "tiny", cache=False, proven_only=True)
+    exe = tw.compile(path, "tiny", cache=False, exact="proven")
     np.testing.assert_array_equal(exe(given), reference_outputs(path, [given])[0])
