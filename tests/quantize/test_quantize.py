@@ -23,7 +23,7 @@ from tilewright.errors import TilewrightError
 from tilewright.jit.source.tflite.file import File
 from tilewright.quantize import litert, quantize_file
 from tilewright.quantize.base import Layer
-from tilewright.quantize.loss import layer_losses
+from tilewright.quantize.loss import Powers, layer_losses
 from tilewright.runtime.litert.schema import read_model, written
 
 LITERT = pytest.mark.skipif(
@@ -167,6 +167,19 @@ def test_losses_of_layers_by_hand() -> None:
     assert [(layer.name, layer.kind) for layer in found] == [("one", "Conv+Relu"), ("three", "Add")]
     assert [layer.before for layer in found] == [math.inf, pytest.approx(20)]
     assert [layer.after for layer in found] == [pytest.approx(20), pytest.approx(20)]
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-25, 1e25])
+def test_ratios_of_float32_tensors_of_any_size(size: float) -> None:
+    """Squares of the least and the greatest numbers of float32 are none of float32."""
+    powers = Powers()
+    exact = np.full(1000, 10 * size, np.float32)
+    powers.add("y", exact, exact + np.float32(size))
+    assert powers.decibels("y") == pytest.approx(20, abs=1e-3)
+    powers.add("y", np.array([np.inf], np.float32), np.array([1], np.float32))
+    assert powers.decibels("y") == pytest.approx(20, abs=1e-3)
+    powers.add("y", np.array([1], np.float32), np.array([np.nan], np.float32))
+    assert powers.decibels("y") == -math.inf
 
 
 def test_data_from_a_folder_and_by_name(tmp_path: Path) -> None:

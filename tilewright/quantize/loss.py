@@ -12,6 +12,9 @@ from tilewright.progress import Progress
 from tilewright.quantize.base import Array, Layer, Tensors
 
 
+_LEAST = 1e-20  #: the least sum of squares that is taken from float32, which rounds smaller squares to zero
+
+
 @dataclass(frozen=True)
 class LayerLoss:
     """Ratios of signal to quantisation noise in dB: ``before`` the layer, at the worst of what it reads, and
@@ -36,11 +39,14 @@ class Powers:
         self._noise: dict[str, float] = {}
 
     def add(self, name: str, wanted: Array, got: Array) -> None:
-        exact, found = wanted.astype(np.float64).reshape(-1), got.astype(np.float64).reshape(-1)
-        there = np.isfinite(exact)  # infinities and NaN of the float network are no signal that could be lost
-        error = np.nan_to_num(exact[there] - found[there], nan=math.inf, posinf=math.inf, neginf=math.inf)
-        self._signal[name] = self._signal.get(name, 0.0) + float(exact[there] @ exact[there])
-        self._noise[name] = self._noise.get(name, 0.0) + float(error @ error)
+        exact, found = wanted.reshape(-1), got.reshape(-1)
+        with np.errstate(all="ignore"):
+            error = exact - found
+            signal, noise = float(exact @ exact), float(error @ error)
+        if not (_LEAST < signal < math.inf and _LEAST < noise < math.inf):  # float32 has no room for one of the squares
+            signal, noise = _squares(exact.astype(np.float64), found.astype(np.float64))
+        self._signal[name] = self._signal.get(name, 0.0) + signal
+        self._noise[name] = self._noise.get(name, 0.0) + noise
 
     def known(self, name: str) -> bool:
         return name in self._signal
@@ -54,6 +60,13 @@ class Powers:
             return math.inf
         ratio = signal / noise
         return 10 * math.log10(ratio) if ratio else -math.inf
+
+
+def _squares(exact: Array, found: Array) -> tuple[float, float]:
+    """Sums of squares of the signal where it is finite, and of what differs from it there."""
+    there = np.isfinite(exact)  # infinities and NaN of the float network are no signal that could be lost
+    error = np.nan_to_num(exact[there] - found[there], nan=math.inf, posinf=math.inf, neginf=math.inf)
+    return float(exact[there] @ exact[there]), float(error @ error)
 
 
 def layer_losses(
