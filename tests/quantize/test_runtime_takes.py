@@ -40,6 +40,40 @@ def normal(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).normal(0, 1, shape).astype(np.float32)
 
 
+def test_products_that_onnx_runtime_joins_with_sums_one_after_the_other(tmp_path: Path) -> None:
+    """Those of an attention in a second pass, where its new constants took the names of the first pass."""
+    names = ("query", "key", "value", "out", "first")
+    constants = {name: normal(8, 8, seed=k) / 3 for k, name in enumerate(names)}
+    constants |= {"b": normal(8), "g": normal(8) + 2, "heads": np.array([2, 6, 2, 4]), "whole": np.array([2, 6, 8])}
+
+    def linear(x: str, name: str) -> list[Any]:
+        return [
+            helper.make_node("MatMul", [x, name], [f"{name}_product"], f"{name}_product"),
+            helper.make_node("Add", [f"{name}_product", "b"], [f"{name}_sum"], f"{name}_sum"),
+        ]
+
+    nodes = [*linear("x", "first"), helper.make_node("LayerNormalization", ["first_sum", "g", "b"], ["n"], "norm")]
+    for name, perm in (("query", [0, 2, 1, 3]), ("key", [0, 2, 3, 1]), ("value", [0, 2, 1, 3])):
+        nodes += [
+            *linear("n", name),
+            helper.make_node("Reshape", [f"{name}_sum", "heads"], [f"{name}_split"], f"{name}_split"),
+            helper.make_node("Transpose", [f"{name}_split"], [f"{name}_heads"], f"{name}_heads", perm=perm),
+        ]
+    nodes += [
+        helper.make_node("MatMul", ["query_heads", "key_heads"], ["scores"], "scores"),
+        helper.make_node("Softmax", ["scores"], ["shares"], "softmax", axis=-1),
+        helper.make_node("MatMul", ["shares", "value_heads"], ["mixed"], "mixed"),
+        helper.make_node("Transpose", ["mixed"], ["back"], "back", perm=[0, 2, 1, 3]),
+        helper.make_node("Reshape", ["back", "whole"], ["joined"], "joined"),
+        *linear("joined", "out"),
+        helper.make_node("Add", ["out_sum", "n"], ["y"], "residual"),
+    ]
+    x = normal(4, 2, 6, 8, seed=5)
+    np.save(tmp_path / "x.npy", x)
+    result = quantize_file(model(tmp_path / "float.onnx", nodes, [2, 6, 8], constants), tmp_path / "x.npy")
+    assert min(layer.after for layer in result.layers) > 20
+
+
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("operands,shape", [(("w", "x"), (2, 6, 8)), (("x", "w"), (2, 5, 6)), (("u", "x"), (2, 6, 8))])
 def test_products_with_constants_on_the_left_or_in_stacks(

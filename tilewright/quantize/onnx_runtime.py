@@ -284,9 +284,11 @@ class OnnxQuantiser(Quantiser):
             try:
                 onnx.save(model, str(source))
                 quant_pre_process(source, target, skip_symbolic_shape=True)
-                return onnx.load(str(target))
+                prepared = onnx.load(str(target))
             except Exception as error:  # as in quantise
                 raise self._cannot_run(error) from error
+        _rename_added(model.graph, prepared.graph)
+        return prepared
 
 
 class _Reader:
@@ -326,6 +328,17 @@ def _quiet() -> Iterator[None]:
     finally:
         logger.setLevel(before)
         onnxruntime.set_default_logger_severity(_WARNING)
+
+
+def _rename_added(before: Any, after: Any) -> None:
+    """Renames the constants that ONNX Runtime's optimiser added to a graph: when it optimises the graph again, some
+    of its fusions give new constants the same names as the first time, and fail (MatMulAddFusion of version 1.31)."""
+    known = {tensor.name for tensor in before.initializer} | {name for node in before.node for name in node.output}
+    added = {tensor.name: f"{tensor.name}@added" for tensor in after.initializer if tensor.name not in known}
+    for tensor in after.initializer:
+        tensor.name = added.get(tensor.name, tensor.name)
+    for node in after.node:
+        node.input[:] = [added.get(name, name) for name in node.input]
 
 
 def _name_all(nodes: Iterable[Any]) -> None:
