@@ -191,6 +191,11 @@ def test_data_from_a_folder_and_by_name(tmp_path: Path) -> None:
     np.save(folder / "b.npy", x[1:])
     model = float_onnx(tmp_path / "float.onnx")
     assert quantize_file(model, folder).content == quantize_file(model, tmp_path / "x.npy").content
+    half = x.astype(np.float16)
+    for name, values in (("half", half), ("same", half.astype(np.float32))):
+        np.save(tmp_path / f"{name}.npy", values)
+    contents = [quantize_file(model, tmp_path / f"{name}.npy").content for name in ("half", "same")]
+    assert contents[0] == contents[1]
     left = np.random.default_rng(0).normal(0, 1, (4, 2, 4, 4)).astype(np.float32)
     np.savez(tmp_path / "two.npz", left=left, right=left[::-1])
     result = quantize_file(two_inputs(tmp_path / "two.onnx"), tmp_path / "two.npz")
