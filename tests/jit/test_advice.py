@@ -55,7 +55,7 @@ def product(quantised: str) -> Any:
         nodes = [
             node("QuantizeLinear", ["x", "s", "z"], ["q"]),
             node("DequantizeLinear", ["q", "s", "z"], ["d"]),
-            node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], **({"axis": 0, "block_size": 16} if blocks else {})),
+            node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0, block_size=16 if blocks else 0),
             node("Gemm" if blocks else "MatMul", ["d", "wd"], ["real"]),
             node("QuantizeLinear", ["real", "s", "z"], ["p"]),
             node("DequantizeLinear", ["p", "s", "z"], ["y"]),

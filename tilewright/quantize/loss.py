@@ -11,7 +11,6 @@ import numpy as np
 from tilewright.progress import Progress
 from tilewright.quantize.base import Array, Layer, Tensors
 
-
 _LEAST = 1e-20  #: the least sum of squares that is taken from float32, which rounds smaller squares to zero
 
 
