@@ -9,9 +9,8 @@ from dataclasses import dataclass
 class LayerExactness:
     """How one layer's arithmetic compares with its oracle's, over everything its inputs can reach.
 
-    ``channels`` of them ``exact`` are proven equal; elsewhere the result differs by at most ``bound`` LSB, for at
-    most the fraction ``worst`` of the reachable accumulators of any channel. ``wrong``: which channels that are, where
-    their scales alone decide it. ``compared``: whether all inputs were tried, so that some are known to differ.
+    ``channels`` of them ``exact`` are proven equal; elsewhere the result may differ by at most ``bound`` LSB, for at
+    most the fraction ``worst`` of the sums that a channel can reach. ``compared``: whether some are known to differ.
     """
 
     name: str
@@ -21,7 +20,6 @@ class LayerExactness:
     bound: int = 0
     worst: float = 0.0
     method: str = "same integer arithmetic"
-    wrong: tuple[int, ...] = ()
     compared: bool = False
 
     @property
@@ -33,5 +31,5 @@ class LayerExactness:
             return f"{self.name}: exact ({self.method}; {self.channels} channels; oracle {self.oracle})"
         return (
             f"{self.name}: {self.exact} of {self.channels} channels exact, the others within {self.bound} LSB for at "
-            f"most {self.worst:.2g} of the reachable accumulators ({self.method}; oracle {self.oracle})"
+            f"most {self.worst:.2g} of the reachable sums ({self.method}; oracle {self.oracle})"
         )

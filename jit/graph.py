@@ -11,6 +11,7 @@ Activations are NHWC with a leading batch axis of 1. A fully connected layer is 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -42,6 +43,15 @@ class Requant:
     zero_point: int
     lo: int = -128
     hi: int = 127
+
+    @classmethod
+    def alike(
+        cls, channels: int, bias: int, multiplier: int, shift: int, offset: int, rounding: Rounding, zero_point: int,
+        lo: int = -128, hi: int = 127,
+    ) -> Requant:  # fmt: skip
+        """One set of constants for all channels."""
+        b, m, t, r = (np.full(channels, v, np.int32) for v in (bias, multiplier, shift, offset))
+        return cls(b, m, t, r, rounding, zero_point, lo, hi)
 
     @cached_property
     def uniform(self) -> bool:
@@ -194,9 +204,21 @@ class Pairwise(Op):
     scale_b: Scale
     requant: Requant
 
+    @property
+    def terms(self) -> tuple[tuple[int, Scale], ...]:
+        """(operand, its scale) of all that is joined."""
+        return (0, self.scale_a), (1, self.scale_b)
 
+
+@dataclass(kw_only=True)
 class Add(Pairwise):
-    """The sum, wrapping."""
+    """The sum, wrapping. ``corrections``: (0 for a or 1 for b, a further scale of it that is added)."""
+
+    corrections: tuple[tuple[int, Scale], ...] = ()
+
+    @property
+    def terms(self) -> tuple[tuple[int, Scale], ...]:
+        return (*super().terms, *self.corrections)
 
 
 class Multiply(Pairwise):
@@ -381,6 +403,19 @@ class Interpreted(Op):
     @property
     def outputs(self) -> tuple[str, ...]:
         return self.results
+
+
+def requants_of(op: Op) -> Iterator[Requant]:
+    """All that an operator requantises with."""
+
+    def within(value: object) -> Iterator[Requant]:
+        if isinstance(value, Requant):
+            yield value
+        elif isinstance(value, (tuple, list, dict)):
+            for part in value.values() if isinstance(value, dict) else value:
+                yield from within(part)
+
+    return within(list(vars(op).values()))
 
 
 #: computed on the host in NumPy or by an interpreter, never on the accelerator

@@ -134,8 +134,8 @@ def _pairwise(join: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     """What an operator of two tensors means, which it joins by ``join``."""
 
     def rule(op: g.Pairwise, a: Array, b: Array) -> Array:
-        joined = join(apply_scale(a, op.scale_a).astype(np.int64), apply_scale(b, op.scale_b).astype(np.int64))
-        return apply_requant(wrap_int32(joined), op.requant)
+        first, second, *corrections = (apply_scale((a, b)[k], scale).astype(np.int64) for k, scale in op.terms)
+        return apply_requant(wrap_int32(sum(corrections, join(first, second))), op.requant)
 
     return rule
 

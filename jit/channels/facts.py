@@ -119,9 +119,11 @@ def _pairwise(join: np.ufunc) -> Callable[[g.Pairwise, Facts, Facts], Facts]:
     """``join`` takes its extremes where its operands take theirs."""
 
     def rule(op: g.Pairwise, a: Facts, b: Facts) -> Facts:
-        corners = [join(x, y) for x in _scaled(op.scale_a, a) for y in _scaled(op.scale_b, b)]
-        same = _first_equal(a.same, b.same, _constants(op.requant))
-        return Facts(*_requantized(op.requant, np.min(corners, axis=0), np.max(corners, axis=0)), same)
+        first, second, *corrections = (_scaled(scale, (a, b)[k]) for k, scale in op.terms)
+        corners = [join(x, y) for x in first for y in second]
+        ends = np.min(corners, axis=0), np.max(corners, axis=0)
+        low, high = (end + sum(each[k] for each in corrections) for k, end in enumerate(ends))
+        return Facts(*_requantized(op.requant, low, high), _first_equal(a.same, b.same, _constants(op.requant)))
 
     return rule
 

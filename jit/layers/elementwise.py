@@ -12,8 +12,7 @@ from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.graph import Concat, Requant, Requantize, Scale, Softmax
 from tilewright.jit.layers.builder import LITERT, Layer, Operand, Output, Quantisation
-from tilewright.jit.layers.scaling import report_fit
-from tilewright.jit.numbers.float_tables import Term, fit, requantize_table
+from tilewright.jit.numbers.float_tables import fit, requantize_table
 from tilewright.jit.numbers.scales import (
     IDENTITY_SCALE,
     NotRepresentable,
@@ -50,16 +49,15 @@ def _element_wise_onnx_runtime(layer: Layer, x: Operand, out: Output) -> tuple[S
     """DequantizeLinear and QuantizeLinear, fitted to their results for all 256 inputs, or a table of them."""
     q, channels = out.quantisation, x.shape[3]
     wanted = requantize_table(x.scale, x.zero_point, q.scale, q.zero_point)
+    layer.report_exact(channels, "all 256 inputs compared")
     try:
-        fitted = fit(wanted, (Term(x.scale / q.scale, x.zero_point),), q.zero_point, out.lo, out.hi, channels)
+        fitted = fit(wanted, x.scale / q.scale, x.zero_point, q.zero_point, out.lo, out.hi, channels)
     except NotRepresentable:
         fitted = None
-    if fitted is None or fitted.wrong:
-        table = np.roll(np.clip(wanted, out.lo, out.hi).astype(np.int8), 128)  # at the values modulo 256
-        layer.report_exact(channels, "all 256 inputs compared")
-        return replace(IDENTITY_SCALE, table=table.tobytes()), identity_requant(channels)
-    report_fit(layer, fitted, channels)
-    return fitted.scales[0], fitted.requant
+    if fitted is not None:
+        return fitted
+    table = np.roll(np.clip(wanted, out.lo, out.hi).astype(np.int8), 128)  # at the values modulo 256
+    return replace(IDENTITY_SCALE, table=table.tobytes()), identity_requant(channels)
 
 
 def is_copy(x: Operand, out: Output) -> bool:

@@ -18,8 +18,8 @@ from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.graph import Add, Conv2D, DepthwiseConv2D, Multiply, Pairwise, Requant, Requantize, Scale
 from tilewright.jit.layers.builder import LITERT, Layer, Operand, Output
-from tilewright.jit.layers.scaling import report_fit
-from tilewright.jit.numbers.float_tables import Term, add_table, fit, fit_product
+from tilewright.jit.numbers.float_pairs import Term, fit_product, fit_sum
+from tilewright.jit.numbers.float_tables import add_table
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, exact_shift, identity_requant, input_scale, make_requant
 
 _NOT = bytes(255 - k for k in range(256))  #: the table of -1 - x
@@ -93,11 +93,18 @@ def _sum_constants(
     return twice_max, requant
 
 
-def add(layer: Layer, a: Operand, b: Operand, out: Output, *, subtract: bool = False) -> str:
-    """The sum of two tensors, each with a scale of its own, or (LiteRT's) their difference."""
+def add(
+    layer: Layer, a: Operand, b: Operand, out: Output, *, subtract: bool = False, unsigned: bool = False
+) -> str:  # fmt: skip
+    """The sum of two tensors, each with a scale of its own, or (LiteRT's) their difference.
+
+    ``unsigned``: whether ONNX Runtime adds uint8, of which other sums are rounded than of int8.
+    """
     if layer.semantics != LITERT:
-        zero_points = a.zero_point, b.zero_point, out.quantisation.zero_point
-        return add_fitted(layer, a, b, out, add_table((a.scale, b.scale, out.quantisation.scale), zero_points))
+        q = out.quantisation
+        zeros = a.zero_point, b.zero_point, q.zero_point
+        wanted = add_table((a.scale, b.scale, q.scale), zeros, unsigned=unsigned)
+        return add_fitted(layer, a, b, out, wanted, -128 if unsigned else 0)
     both = pair(layer, a, b)
     channels = both.big.shape[3]
     twice_max, requant = _sum_constants((a.scale, b.scale), out, channels)
@@ -192,26 +199,42 @@ def extreme(layer: Layer, kind: type[Pairwise], a: Operand, b: Operand, out: Out
 
 # -- ONNX Runtime ------------------------------------------------------------------------------------------
 
+_PAIRS = "all 65,536 pairs compared"
+
 
 def add_fitted(
-    layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArray[np.int64], *, subtract: bool = False
+    layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArray[np.int64], origin: int, *, subtract: bool = False
 ) -> str:
-    """A sum or difference fitted to its results for all 65,536 pairs: ``wanted`` (256, 256), a first, unclamped."""
+    """A sum or difference fitted to its results for all 65,536 pairs: ``wanted`` (256, 256), a first, unclamped.
+
+    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Raises Unsupported where no constants give all.
+    """
     both = pair(layer, a, b)
     q, channels = out.quantisation, both.big.shape[3]
     terms = Term(a.scale / q.scale, a.zero_point), Term((-1 if subtract else 1) * b.scale / q.scale, b.zero_point)
-    fitted = fit(wanted, terms, q.zero_point, out.lo, out.hi, channels)
-    report_fit(layer, fitted, channels)
-    scales = both.ordered(*fitted.scales)
-    return layer.emit(Add, both.inputs, both.big.shape, q, requant=fitted.requant, **scales)
+    fitted = fit_sum(wanted, terms, origin, out.lo, out.hi, channels)
+    if fitted is None:
+        raise Unsupported("a sum of two scales whose float32 roundings no constants reproduce for all pairs of values")
+    layer.report_exact(channels, _PAIRS)
+    corrections = tuple((number ^ both.swapped, scale) for number, scale in fitted.corrections)
+    return layer.emit(
+        Add, both.inputs, both.big.shape, q, requant=fitted.requant, corrections=corrections,
+        **both.ordered(*fitted.scales),
+    )  # fmt: skip
 
 
-def multiply_fitted(layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArray[np.int64]) -> str:
-    """A product fitted to its results for all 65,536 pairs: ``wanted`` (256, 256), a first, unclamped."""
+def multiply_fitted(layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArray[np.int64], origin: int) -> str:
+    """A product fitted to its results for all 65,536 pairs: ``wanted`` (256, 256), a first, unclamped.
+
+    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Raises Unsupported where no constants give all.
+    """
     both = pair(layer, a, b)
     q, channels = out.quantisation, both.big.shape[3]
     terms = Term(a.scale / q.scale, a.zero_point), Term(b.scale, b.zero_point)
-    fitted = fit_product(wanted, terms, q.zero_point, out.lo, out.hi, channels)
-    report_fit(layer, fitted, channels)
-    scales = both.ordered(*fitted.scales)
-    return layer.emit(Multiply, both.inputs, both.big.shape, q, requant=fitted.requant, **scales)
+    fitted = fit_product(wanted, terms, q.zero_point, origin, out.lo, out.hi, channels)
+    if fitted is None:
+        raise Unsupported("a product whose float32 roundings no constants reproduce for all pairs of values")
+    layer.report_exact(channels, _PAIRS)
+    return layer.emit(
+        Multiply, both.inputs, both.big.shape, q, requant=fitted.requant, **both.ordered(*fitted.scales)
+    )  # fmt: skip

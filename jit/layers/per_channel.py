@@ -11,13 +11,13 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.graph import Add, DepthwiseConv2D, Requant, Requantize
 from tilewright.jit.layers.builder import Layer, Operand, Output
 from tilewright.jit.numbers.float_scaling import tune
+from tilewright.jit.numbers.lines import line
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, exact_shift, identity_requant
 
 Table = NDArray[np.int64]
 _INT8 = np.arange(-128, 128)
 _FLAT = 2.0**-10  #: the slope of a channel that is constant: all 256 values stay below half a step
 _STEEPEST = 512.0
-_HALVINGS = 48
 
 
 def function(layer: Layer, x: Operand, wanted: Table, out: Output) -> str:
@@ -65,7 +65,8 @@ def _straight(layer: Layer, x: Operand, wanted: Table, values: NDArray[np.int64]
         raise Unsupported("a function of a channel that goes up and down")
     first = np.where(signs > 0, values[0], -values[-1])  # the least sum
     last = first + len(values) - 1
-    slope, height = _line(rising, first, lo, hi)
+    least, most = np.where(rising > lo, rising - 0.5, -np.inf), np.where(rising < hi, rising + 0.5, np.inf)
+    slope, height = line(least, most, first + np.arange(len(rising))[:, None], (_FLAT, _STEEPEST))
     bias = np.rint((height - zero_point) / slope).astype(np.int64)
     if (np.abs(bias) >= 1 << 30).any():
         raise Unsupported("numbers far beyond what they are added to")
@@ -93,28 +94,3 @@ def _distinct(wanted: Table) -> tuple[Table, NDArray[np.intp]]:
         rows.view(np.dtype((np.void, rows.shape[1]))).reshape(-1), return_index=True, return_inverse=True
     )
     return wanted[:, first], which
-
-
-def _line(rising: Table, first: Table, lo: int, hi: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(slope, height at 0) of the line that stays farthest from other results, over the sums ``first``, + 1, ...
-
-    Halves the range of slopes by the two results that bind most.
-    """
-    rows = np.arange(rising.shape[1])
-    sums = first + np.arange(len(rising))[:, None]
-    least, most = np.where(rising > lo, rising - 0.5, -np.inf), np.where(rising < hi, rising + 0.5, np.inf)
-
-    def bounds(slope: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-        lower, upper = least - slope * sums, most - slope * sums
-        at, to = lower.argmax(axis=0), upper.argmin(axis=0)
-        return lower[at, rows], upper[to, rows], sums[at, rows] - sums[to, rows]
-
-    left, right = np.full(len(rows), _FLAT), np.full(len(rows), _STEEPEST)
-    for _ in range(_HALVINGS):
-        middle = (left + right) / 2
-        lower, upper, grows = bounds(middle)
-        wide = ~np.isfinite(upper - lower)  # every height will do
-        left, right = np.where((grows >= 0) & ~wide, middle, left), np.where((grows <= 0) | wide, middle, right)
-    lower, upper, _ = bounds(left)
-    none = np.where(np.isfinite(lower), lower + 1, np.where(np.isfinite(upper), upper - 1, 0.0))
-    return left, np.where(np.isfinite(lower + upper), (lower + upper) / 2, none)

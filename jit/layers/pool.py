@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tilewright.isa.arithmetic import scale_round
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import AvgPool2D, Conv2D, Maximum, MaxPool2D, Minimum, Pairwise, Requant
@@ -24,6 +26,8 @@ from tilewright.jit.reference import valid_counts
 
 _NOT = np.arange(255, -1, -1).astype(np.uint8).view(np.int8)  #: -1 - x, of which the greatest is that of the least x
 _MOST_TAPS = 1024  #: of a maximum: passes of ALU
+_UNIT = 2.0**-24  #: what rounding to float32 changes at most, relatively
+_ROOM = 1 + 2.0**-10  #: times a bound that holds but for its own roundings
 _NARROW = 16  #: channels that are about a vector: turning them is one product instead of two
 
 
@@ -168,19 +172,43 @@ def _float_average(
         if shifted.exact.all():
             tuned, zero_point, moved = shifted, 0, int(step)
     exact_floats = all(math.frexp(v)[0] == 0.5 for v in (x.scale, out.scale, float(divisor)))
-    slack = (count + 4) * 2.0**-24 * (255.0 * count * float(ratio) + abs(out.zero_point) + 1)
+    slack = _slack(sums, x, count) * (x.scale / divisor / out.scale)
+    if inside:
+        slack += _UNIT * (np.abs(value) + abs(out.zero_point))
     real = sums * (x.scale / divisor / out.scale) + out.zero_point
     between = (real > tail.lo) & (real < tail.hi)
     off = np.abs(real - np.floor(real) - 0.5)
     doubt, sure = 0.0, False
     if not (exact_floats and tuned.exact.all()):
-        doubt = max(float((between & (off <= slack)).mean()), tuned.worst)
+        constants = tuned.multiplier, tuned.shift, tuned.offset
+        got = np.clip(scale_round(sums + moved, *constants, tuned.rounding) + zero_point, tail.lo, tail.hi)
+        doubt = float(((between & (off <= slack)) | (got != wanted)).mean())
         sure = bool((between & (off <= 2.0**-40 * (np.abs(real) + 1))).any())
     if inside:
         after = np.clip(np.rint(value) + out.zero_point, tail.lo, tail.hi)
         doubt = max(doubt, float((after != wanted).mean()))
     bias = np.full(channels, moved - x.zero_point * count)
     return replace(tuned_requant(tuned, bias, tail), zero_point=zero_point), _Doubt(doubt, sure)
+
+
+def _slack(sums: NDArray[np.int64], x: Operand, count: int) -> NDArray[np.float64]:
+    """How far float32 may carry each sum of ``count`` dequantised values, in units of the scale, whatever its order.
+
+    A node of the tree of additions with k values below it is at most k times the largest value, and at most what the
+    positive or the negative ones can come to for this sum. Of ``count - 1`` nodes at most ``count - k + 1`` have k or
+    more. Each rounds by half a unit in its last place; so does each value as it is dequantised, and the sum as it is
+    divided by the count and by the scale of the result.
+    """
+    low, high = abs(-128 - x.zero_point), 127 - x.zero_point
+    above = high * (sums + count * low) / (high + low)  # the most that positive values come to, beside the others
+    most = np.maximum(above, above - sums)
+    sizes = np.arange(2, count + 1) * float(max(low, high))
+    ulps = np.spacing((sizes * x.scale * _ROOM).astype(np.float32)).astype(np.float64) / 2
+    tops = np.spacing((most * x.scale * _ROOM).astype(np.float32)).astype(np.float64) / 2
+    below = np.concatenate([[0.0], np.cumsum(ulps)])
+    first = np.searchsorted(sizes, most)  # nodes from here on are bounded by the sum
+    added = below[first] + (len(sizes) - first) * tops
+    return added / x.scale + _UNIT * _ROOM * (2 * above - sums + 2 * np.abs(sums))
 
 
 def summed(layer: Layer, x: Operand, gone: set[int], requant: Requant, out: Output) -> Operand:

@@ -13,8 +13,14 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Requant
 from tilewright.jit.layers.builder import LITERT, Layer, Output
-from tilewright.jit.numbers.float_scaling import Tuned, double_output, thresholds, tune
-from tilewright.jit.numbers.float_tables import Fitted
+from tilewright.jit.numbers.float_scaling import (
+    Tuned,
+    double_output,
+    float32_constants,
+    require_float32,
+    thresholds,
+    tune,
+)
 from tilewright.jit.numbers.scales import FARTHEST_ZERO, NotRepresentable, make_requant
 
 
@@ -101,23 +107,21 @@ def float_requant(
     Adds the layer to the exactness report.
     """
     _within_int32(low, high)
-    count = len(scales)
+    if tail.stage is None:
+        require_float32(scales, low, high)
+        multiplier, shift = float32_constants(scales)
+        layer.report_exact(len(scales), "float32 scaling")
+        return _requant(bias, multiplier, shift, np.zeros_like(shift), Rounding.FLOAT32, tail)
     zero_point = tail.quantisation.zero_point
-    table = None if tail.stage is None else thresholds(scales, low, high, zero_point, tail.lo, tail.hi, tail.stage)
+    table = thresholds(scales, low, high, zero_point, tail.lo, tail.hi, tail.stage)
     tuned = tune(scales, low, high, zero_point, tail.lo, tail.hi, table)
+    missed = not tuned.exact.all()
     layer.report(
         LayerExactness(
-            layer.name,
-            layer.semantics,
-            count,
-            int(tuned.exact.sum()),
-            tuned.bound,
-            tuned.worst,
-            "float32 scaling, thresholds compared over all reachable accumulators",
-            tuple(int(c) for c in np.flatnonzero(~tuned.exact)),
-            compared=True,
+            layer.name, layer.semantics, len(scales), int(tuned.exact.sum()), bound=int(missed), worst=float(missed),
+            method="thresholds of float32 operations compared over all reachable accumulators", compared=missed,
         )
-    )
+    )  # fmt: skip
     return tuned_requant(tuned, bias, tail)
 
 
@@ -129,23 +133,13 @@ def _within_int32(low: NDArray[Any], high: NDArray[Any]) -> None:
 
 def tuned_requant(tuned: Tuned, bias: NDArray[np.int64], tail: Output) -> Requant:
     """Requant of the constants of an output stage and a bias, of which either may be one for all channels."""
-    given = np.broadcast_arrays(wrap_int32(bias), tuned.multiplier, tuned.shift, tuned.offset)
-    bias32, multiplier, shift, offset = (np.array(v, np.int32) for v in given)
-    zero_point = tail.quantisation.zero_point
-    return Requant(bias32, multiplier, shift, offset, tuned.rounding, zero_point, tail.lo, tail.hi)
+    return _requant(bias, tuned.multiplier, tuned.shift, tuned.offset, tuned.rounding, tail)
 
 
-def report_fit(layer: Layer, fitted: Fitted, channels: int) -> None:
-    """Adds an element-wise layer to the exactness report: all its inputs were tried."""
-    layer.report(
-        LayerExactness(
-            layer.name,
-            layer.semantics,
-            channels,
-            0 if fitted.wrong else channels,
-            fitted.bound,
-            fitted.wrong / fitted.inputs,
-            f"all {fitted.inputs} inputs compared",
-            compared=True,
-        )
-    )
+def _requant(
+    bias: NDArray[np.int64], multiplier: NDArray[Any], shift: NDArray[Any], offset: NDArray[Any], rounding: Rounding,
+    tail: Output,
+) -> Requant:  # fmt: skip
+    given = np.broadcast_arrays(wrap_int32(bias), multiplier, shift, offset)
+    b, m, t, r = (np.array(v, np.int32) for v in given)
+    return Requant(b, m, t, r, rounding, tail.quantisation.zero_point, tail.lo, tail.hi)

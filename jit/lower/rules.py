@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.isa.spec import Combine
+from tilewright.isa.spec import Combine, roundings
 from tilewright.jit import graph as g
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
@@ -90,6 +90,12 @@ class _Lowering:
     def lower(self, op: Op) -> None:
         """One operator's nodes. Raises :class:`PlaceError`."""
         self.layer = self.sliced.layers[op.name]
+        missing = {r.rounding.name for r in g.requants_of(op) if r.rounding not in roundings(self.config)}
+        if missing:
+            raise PlaceError(
+                f"{op.name}: scales as ONNX Runtime does, in the rounding mode {min(missing)}, which this Config has "
+                "not; set float32_scaling = true"
+            )
         rule = _RULES.get(type(op))
         if rule is None:
             raise PlaceError(f"{op.name} ({op.kind}): has no lowering to the accelerator; it runs on the host")
@@ -240,9 +246,11 @@ class _Lowering:
     def pairwise(self, op: g.Pairwise) -> None:
         out, (height, width) = self.output(op), self.spec(op.inputs[1]).shape[1:3]
         moves = (height == out.shape[1], width == out.shape[2])
+        join = _JOINS.get(type(op), Combine.WRITE)
         terms = [
-            Term(0, op.scale_a, Combine.WRITE), Term(1, op.scale_b, _JOINS.get(type(op), Combine.WRITE), moves=moves)
-        ]  # fmt: skip
+            Term(index, scale, join if number else Combine.WRITE, moves=moves if index else (True, True))
+            for number, (index, scale) in enumerate(op.terms)
+        ]
         self.elementwise(op, op.inputs, out, terms, op.requant, product=isinstance(op, g.Multiply))
 
     def requantize(self, op: g.Requantize) -> None:

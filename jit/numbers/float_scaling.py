@@ -1,10 +1,11 @@
-"""Output stages that scale in floating point, in integers, exact where that can be proven.
+"""Output stages that scale in floating point, in integers.
 
-ONNX Runtime computes ``clamp(rint(float32(acc) * scale) + zero_point)`` in float32, LiteRT's fully connected layers
-scale in float64 and round halves away from zero. Such a function of the accumulator is a staircase: it is fixed by its
-thresholds, the smallest accumulator of each output level. A fixed-point pair (m, t) with the constant R added before
-the shift has the same thresholds within the reachable range exactly when, for each level k with threshold T (levels
-relative to the zero point),
+ONNX Runtime computes ``clamp(rint(float32(acc) * scale) + zero_point)`` in float32: the rounding mode FLOAT32 is that
+for every accumulator and every scale. Other stages (LiteRT's fully connected layers, which scale in float64 and round
+halves away from zero; several float32 operations in a row; functions of one tensor that a table gives) are staircases:
+each is fixed by its thresholds, the smallest accumulator of each output level. A fixed-point pair (m, t) with the
+constant R added before the shift has the same thresholds within the reachable range exactly when, for each level k with
+threshold T (levels relative to the zero point),
 
     T * m + R >= k * 2^t   and   (T - 1) * m + R < k * 2^t.
 
@@ -22,25 +23,51 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.isa.arithmetic import Rounding, scale_round
-from tilewright.jit.numbers.scales import quantize_multiplier
+from tilewright.jit.numbers.scales import NotRepresentable, quantize_multiplier
 
 Int64 = NDArray[np.int64]
 _REMEMBERED = 512  #: layers
 _SOLVED: dict[bytes, Tuned] = {}
 _MAX_SHIFT = 58  # keeps level * 2^t inside int64; float32 scales lose nothing by it
+_LARGEST = 128.0  #: scale that FLOAT32 has not
+_MOST_SHIFT = 63  #: of the field
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """Constants per channel, and how far they are proven: ``wrong`` counts reachable accumulators that differ."""
+    """Constants per channel, (C,), and for which channels they have the thresholds."""
 
     multiplier: NDArray[np.int32]
     shift: NDArray[np.int32]
     offset: NDArray[np.int32]
     rounding: Rounding
     exact: NDArray[np.bool_]
-    bound: int  #: largest difference in LSB
-    worst: float  #: largest fraction of a channel's reachable accumulators that differ
+
+
+def float32_constants(scales: ArrayLike) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """(multiplier, shift), each (C,), of float32 scales for the rounding mode FLOAT32.
+
+    Raises NotRepresentable for a scale that is negative, no number, or 128 or more.
+    """
+    scale = np.asarray(scales, np.float32)
+    if not ((scale >= 0) & (scale < _LARGEST)).all():
+        raise NotRepresentable(f"a scale that is not within 0 and {_LARGEST:g}")
+    fraction, exponent = np.frexp(scale)
+    multiplier = np.ldexp(fraction, Rounding.FLOAT32.precision).astype(np.int64) << np.maximum(exponent, 0)
+    nothing = -exponent > _MOST_SHIFT  # every int32 is scaled to less than a half
+    multiplier, shift = np.where(nothing, 0, multiplier), np.where(nothing, 0, np.maximum(-exponent, 0))
+    return multiplier.astype(np.int32), shift.astype(np.int32)
+
+
+def require_float32(scales: ArrayLike, low: Int64, high: Int64) -> None:
+    """Raises NotRepresentable where accumulators in [low, high] are beyond what FLOAT32 scales as float32 does, (C,).
+
+    It rounds the product alone, ONNX Runtime the accumulator ahead of it: of 2^24 and more, that may differ. Where the
+    scale is 2^-16 or more, or 2^-32 or less, all results of such accumulators are the same: clamped, or 0.
+    """
+    scale, far = np.asarray(scales, np.float64), np.maximum(np.abs(low), np.abs(high)) > 1 << 24
+    if (far & (scale < 2.0**-16) & (scale > 2.0**-32)).any():
+        raise NotRepresentable("sums beyond 2^24 that a scale below 2^-16 leaves within the range of the result")
 
 
 def float_output(acc: ArrayLike, scale: ArrayLike, zero_point: int, lo: int, hi: int) -> Int64:
@@ -120,27 +147,17 @@ class _Scaling:
         return np.asarray(scale_round(acc, m, t, r, self.rounding) >= level)
 
 
-def tune(
-    scales: ArrayLike,
-    low: Int64,
-    high: Int64,
-    zero_point: int,
-    lo: int = -128,
-    hi: int = 127,
-    table: Int64 | None = None,
-) -> Tuned:
-    """Constants that equal an output stage over [low, high] (biased accumulators) per channel.
+def tune(scales: ArrayLike, low: Int64, high: Int64, zero_point: int, lo: int, hi: int, table: Int64) -> Tuned:
+    """Constants with the thresholds of an output stage over [low, high] (biased accumulators) per channel.
 
-    ``scales``: (C,). ``table``: the thresholds to meet; by default ONNX Runtime's, of float32 scales. Remembered: a
-    layer is lowered when it is matched and again when its region becomes a graph.
+    ``scales``: (C,), about those of the stage. ``table``: its thresholds, (C, hi - lo). Remembered: a layer is lowered
+    when it is matched and again when its region becomes a graph.
     """
     scale = np.asarray(scales, np.float64)
-    parts = (scale, low, high, *(() if table is None else (table,)))
+    parts = scale, low, high, table
     key = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
     key += repr((zero_point, lo, hi, [part.shape for part in parts])).encode()
     if key not in _SOLVED:
-        if table is None:
-            table = thresholds(scale.astype(np.float32), low, high, zero_point, lo, hi)
         level = np.arange(lo + 1, hi + 1, dtype=np.int64) - zero_point
         _SOLVED[key] = _solved(scale, _Stairs(table, level, low, high))
         while len(_SOLVED) > _REMEMBERED:
@@ -149,16 +166,18 @@ def tune(
 
 
 def _solved(scale: NDArray[np.float64], stairs: _Stairs) -> Tuned:
-    """Tries half-up rounding with a tuned constant, then with a nudged multiplier, and ties-to-even for the layer if
-    that proves more channels exact."""
+    """Half-up rounding with the constant that the thresholds ask for, if need be with a multiplier near the given one;
+    the other modes where they prove more channels exact."""
     pairs = [_pair(float(s)) for s in scale]
     given = np.array([m for m, _ in pairs], np.int64)
     shift = np.array([t for _, t in pairs], np.int64)
     half = np.left_shift(np.int64(1), np.maximum(shift - 1, 0)) * (shift > 0)
     zeros = np.zeros_like(given)
 
-    even = _Scaling(given, shift, zeros, Rounding.EVEN)
-    even_exact = _proof(stairs, even)
+    others = [_Scaling(given, shift, zeros, Rounding.EVEN)]
+    if (scale < _LARGEST).all():
+        exactly = [v.astype(np.int64) for v in float32_constants(scale)]
+        others.append(_Scaling(exactly[0], exactly[1], zeros, Rounding.FLOAT32))
     multiplier, offset = given.copy(), zeros.copy()
     wanting = np.flatnonzero(~_proof(stairs, _Scaling(given, shift, zeros, Rounding.SINGLE)))
     least, most = _interval(stairs, multiplier, shift, wanting)
@@ -172,11 +191,11 @@ def _solved(scale: NDArray[np.float64], stairs: _Stairs) -> Tuned:
         offset[c] = min(max(constant - int(half[c]), -(1 << 31)), (1 << 31) - 1)
     found = _Scaling(multiplier, shift, offset, Rounding.SINGLE)
     exact = _proof(stairs, found)
-    if even_exact.sum() > exact.sum():
-        found, exact = even, even_exact
-    bound, worst = _damage(stairs, found, np.flatnonzero(~exact))
+    for other in others:
+        if not exact.all() and (proven := _proof(stairs, other)).sum() > exact.sum():
+            found, exact = other, proven
     m, t, r = (v.astype(np.int32) for v in (found.multiplier, found.shift, found.offset))
-    return Tuned(m, t, r, found.rounding, exact, bound, worst)
+    return Tuned(m, t, r, found.rounding, exact)
 
 
 def _pair(scale: float) -> tuple[int, int]:
@@ -256,30 +275,3 @@ def _nudged(stairs: _Stairs, multiplier: Int64, shift: Int64, rows: NDArray[np.i
         active, steps, left, right = active[going], steps.take(going), left[going], right[going]
         middle = (left + right) >> 1
     return result
-
-
-def _damage(stairs: _Stairs, scaling: _Scaling, rows: NDArray[np.intp]) -> tuple[int, float]:
-    """(largest difference, largest fraction of accumulators) over channels that are not proven exact."""
-    if not rows.size:
-        return 0, 0.0
-    low, high, wanted = stairs.low[rows], stairs.high[rows], stairs.table[rows]
-    below, above = low[:, None], high[:, None]
-
-    def reached(acc: Int64) -> NDArray[np.bool_]:
-        return scaling.reaches(acc, stairs.level, rows)
-
-    # our own thresholds, which lie within a few accumulators of the wanted ones
-    reach = np.maximum(8, np.abs(wanted) >> 18)
-    left = np.clip(wanted - reach, below, above + 1)
-    right = np.clip(wanted + reach, below, above + 1)
-    stray = (left > below) & reached(np.maximum(left - 1, below))
-    stray |= (right <= above) & ~reached(np.minimum(right, above))
-    left = _first(np.where(stray, below, left), np.where(stray, above + 1, right), reached)
-    worst = float((np.abs(left - wanted).sum(axis=1) / (high - low + 1)).max())
-    bound = 0
-    for i in range(rows.size):
-        points = np.concatenate([left[i] - 1, left[i], wanted[i] - 1, wanted[i]])
-        points = np.unique(np.clip(points, low[i], high[i]))
-        ours = np.searchsorted(left[i], points, side="right")
-        bound = max(bound, int(np.abs(ours - np.searchsorted(wanted[i], points, side="right")).max()))
-    return bound, worst

@@ -191,8 +191,8 @@ def _scaled_pair(op: g.Pairwise, seed: int, a: Elements, b: Elements) -> tuple[E
 
 
 def _add(op: g.Add, seed: int, a: Elements, b: Elements) -> Elements:
-    x, y, _ = _scaled_pair(op, seed, a, b)
-    return _requantize(x + y, LINEAR, op.requant, seed)
+    x, y, *corrections = (_scale((a, b)[k], scale, seed)[0] for k, scale in op.terms)
+    return _requantize(sum(corrections, x + y), LINEAR, op.requant, seed)
 
 
 def _multiply(op: g.Multiply, seed: int, a: Elements, b: Elements) -> Elements:

@@ -24,8 +24,8 @@ Refusal = Callable[[Graph], str | None]
 def table(semantics: str, refuse: Refusal | None = None, batch: int = 1) -> list[Fusion]:
     """(composite name, pattern, check) for FuseOpsByPattern, of modules with images of this batch.
 
-    A check tries the lowering on a throw-away graph and hands that to ``refuse``; where it is impossible, the match is
-    refused.
+    A check tries the lowering on a throw-away graph and hands that to ``refuse``; where it is impossible, or may give
+    other integers than the interpreter, the match is refused.
     """
 
     def checker(rule: Rule) -> Check:
@@ -36,7 +36,8 @@ def table(semantics: str, refuse: Refusal | None = None, batch: int = 1) -> list
                 rule.lower(site)
             except (Unsupported, NotRepresentable):
                 return False
-            return refuse is None or refuse(_alone(builder)) is None
+            proven = all(entry.proven for entry in builder.exactness)
+            return proven and (refuse is None or refuse(_alone(builder)) is None)
 
         return check
 

@@ -38,9 +38,12 @@ def table_where_read(graph: g.Graph, op: g.Op) -> g.Graph | None:
     mine = [name == op.output for name in reader.inputs]
     inputs = [op.inputs[0] if here else name for here, name in zip(mine, reader.inputs, strict=True)]
     if isinstance(reader, g.Pairwise):
-        scales = (reader.scale_a, reader.scale_b)
-        a, b = (_after(f, scale) if here else scale for here, scale in zip(mine, scales, strict=True))
-        return rewritten(graph, {reader.name: [replace(reader, inputs=inputs, scale_a=a, scale_b=b)], op.name: []})
+        a, b, *more = (_after(f, scale) if mine[k] else scale for k, scale in reader.terms)
+        made = replace(reader, inputs=inputs, scale_a=a, scale_b=b)
+        if isinstance(made, g.Add):
+            corrections = tuple((k, scale) for (k, _), scale in zip(made.corrections, more, strict=True))
+            made = replace(made, corrections=corrections)
+        return rewritten(graph, {reader.name: [made], op.name: []})
     if isinstance(reader, g.Concat):
         copied = (IDENTITY_SCALE, identity_requant(graph.tensors[op.output].shape[-1]))
         parts = list(reader.parts)

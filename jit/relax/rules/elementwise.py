@@ -18,7 +18,7 @@ def lower_add(site: Site) -> str:
     a, b = (site.dequantised(arg) for arg in compat.arguments(tail.inner)[:2])
     if a.shape != b.shape:
         raise Unsupported(f"addition with broadcasting ({a.shape} and {b.shape})")
-    return pairwise.add(site, a, b, tail)
+    return pairwise.add(site, a, b, tail, unsigned=compat.dtype(site.root) == "uint8")
 
 
 def lower_concat(site: Site) -> str:

@@ -102,8 +102,6 @@ class FloatSums:
         slack[self._never_rounds(reach)] = 0
         near = self._near_ties(taps, slack, out)
         entry = site.builder.exactness[-1]
-        wrong = set(entry.wrong)
-        sure = sum(not near[c] and c not in wrong for c in range(len(near)))
         if not near.any():
             return
         if not self.usual:
@@ -114,11 +112,10 @@ class FloatSums:
         step = self._unit * self.slope / out.quantisation.scale
         site.builder.exactness[-1] = replace(
             entry,
-            exact=sure,
+            exact=max(0, entry.exact - int((near > 0).sum())),
             bound=entry.bound + 1 + int((slack * step).max()),
             worst=float(min(1.0, entry.worst + near.max())),
             method=METHOD,
-            wrong=(),
             compared=False,
         )
 

@@ -16,7 +16,7 @@ from tilewright.jit.layers import elementwise, moves, pairwise, pool
 from tilewright.jit.layers.builder import Operand, Output, Quantisation, Weights, nhwc
 from tilewright.jit.layers.matmul import Side, matmul
 from tilewright.jit.layers.pool import Window
-from tilewright.jit.numbers.float_tables import add_table, multiply_table
+from tilewright.jit.numbers.float_tables import multiply_table
 from tilewright.jit.source.matrices import beside_channels, side
 from tilewright.jit.source.onnx import elements, reduce, resize
 from tilewright.jit.source.onnx.cut import cut
@@ -155,8 +155,7 @@ def exponentials(scale: np.float32, count: int) -> np.ndarray:
 def qlinear_add(site: Site) -> str:
     """QLinearAdd(a, sa, za, b, sb, zb, sy, zy)."""
     a, b, out = *pair(site, 0, 3), site.output(6, 7)
-    table = table_of_add(a.quantisation, b.quantisation, out.quantisation, unsigned=not site.is_signed())
-    return pairwise.add_fitted(site, a, b, out, table)
+    return pairwise.add(site, a, b, out, unsigned=not site.is_signed())
 
 
 def qlinear_mul(site: Site) -> str:
@@ -166,7 +165,7 @@ def qlinear_mul(site: Site) -> str:
     wanted = multiply_table(
         (a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point), unsigned=not site.is_signed()
     )
-    return pairwise.multiply_fitted(site, a, b, out, wanted)
+    return pairwise.multiply_fitted(site, a, b, out, wanted, 0 if site.is_signed() else -128)
 
 
 def pair(site: Site, first: int, second: int) -> tuple[Operand, Operand]:
@@ -207,11 +206,6 @@ def require_alike(site: Site, *read: object) -> None:
     specs = [site.values.specs[key] for key in (*keys, site.node.outputs[0])]
     if len({(len(spec.shape), spec.order) for spec in specs}) > 1:
         raise Unsupported(f"{site.kind} of tensors of different ranks or layouts")
-
-
-def table_of_add(a: Quantisation, b: Quantisation, q: Quantisation, *, unsigned: bool) -> np.ndarray:
-    """QLinearAdd's results for all pairs, as int8."""
-    return add_table((a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point), unsigned=unsigned)
 
 
 def qlinear_concat(site: Site) -> str:

@@ -162,9 +162,9 @@ def _pair(stretch: Stretch, site: Site) -> Finish:
         q = out.quantisation
         wanted = float_pair_table(join, (a.scale, b.scale, q.scale), (a.zero_point, b.zero_point, q.zero_point))
         if join is np.multiply:
-            return pairwise.multiply_fitted(site, a, b, out, wanted)
+            return pairwise.multiply_fitted(site, a, b, out, wanted, q.zero_point)
         first, second = (_halved(a), _halved(b)) if join is _half_sum else (a, b)
-        return pairwise.add_fitted(site, first, second, out, wanted, subtract=join is np.subtract)
+        return pairwise.add_fitted(site, first, second, out, wanted, q.zero_point, subtract=join is np.subtract)
 
     return finish
 

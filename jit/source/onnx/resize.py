@@ -221,7 +221,7 @@ def _fitted(x: Operand, over: Grid, out: Output) -> tuple[Tuned, float]:
         doubtful += max(0, near - (is_sum and exact and low <= tie <= high))
     reached = np.array([table], np.int64)
     tuned = tune([float(ratio / whole)], np.array([low]), np.array([high]), q.zero_point, out.lo, out.hi, reached)
-    return tuned, max(min(1.0, doubtful / (high - low + 1)), tuned.worst)
+    return tuned, min(1.0, doubtful / (high - low + 1)) if tuned.exact.all() else 1.0
 
 
 def _confirm_floats(site: Site, x: Operand, over: Grid) -> None:

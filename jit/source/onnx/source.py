@@ -326,8 +326,7 @@ def _by_layer(entries: list[LayerExactness]) -> list[LayerExactness]:
             )
         )
         bound = max(entry.bound, old.bound if old else 0)
-        wrong = entry.wrong if old is None else ()
-        found[entry.name] = replace(worse, channels=channels, exact=exact, bound=bound, wrong=wrong)
+        found[entry.name] = replace(worse, channels=channels, exact=exact, bound=bound)
     return list(found.values())
 
 

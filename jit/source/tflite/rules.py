@@ -12,7 +12,7 @@ from tilewright.jit.layers import elementwise, pool
 from tilewright.jit.layers.builder import Operand, Output
 from tilewright.jit.layers.moves import choose, joined
 from tilewright.jit.layers.pool import Window
-from tilewright.jit.numbers.float_tables import Term, fit
+from tilewright.jit.numbers.float_tables import fit
 from tilewright.jit.numbers.scales import NotRepresentable
 from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
 from tilewright.jit.source.tflite.lstm import lstm
@@ -119,11 +119,11 @@ def _part(site: Site, x: Operand, out: Output) -> tuple[Scale, Requant] | None:
     bias = -f(x.zero_point + 128) * scale
     real = np.arange(256).astype(f) * scale + bias
     wanted = np.copysign(np.floor(np.abs(real) + f(0.5)), real).astype(np.int64) + out.quantisation.zero_point
-    term = Term(x.scale / out.quantisation.scale, x.zero_point)
-    fitted = fit(wanted, (term,), out.quantisation.zero_point, out.lo, out.hi, x.shape[3])
-    if fitted.wrong:
+    ratio, zero_point = x.scale / out.quantisation.scale, out.quantisation.zero_point
+    fitted = fit(wanted, ratio, x.zero_point, zero_point, out.lo, out.hi, x.shape[3])
+    if fitted is None:
         raise Unsupported("a change of scale that fixed point cannot give exactly")
-    return fitted.scales[0], fitted.requant
+    return fitted
 
 
 def _requantized(site: Site, x: Operand, part: tuple[Scale, Requant] | None, out: Output) -> Operand:

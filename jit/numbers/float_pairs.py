@@ -1,0 +1,289 @@
+"""Sums and products of two 8-bit tensors as ONNX Runtime computes them in float32, exact for all 65,536 pairs.
+
+A sum of ONNX Runtime's is two fused multiply-adds, ``fma(a, Ra, fma(b, Rb, C))``: the inner one is a function of ``b``
+alone, the outer one rounds the sum to float32 before it becomes an integer. REQUANTIZE in the mode FLOAT32 rounds
+accumulators in the same way, so the sum is exact if the accumulator is near enough to ``a * Ra + inner(b)``. For each
+``b`` the wanted results leave an interval of accumulators; RESCALE gives a straight line through all of them, or else
+the nearest straight line and a table of what is missing, which one more RESCALE looks up and adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, requantize, rescale, scale_round
+from tilewright.jit.graph import Requant, Scale
+from tilewright.jit.numbers.float_scaling import float32_constants, thresholds
+from tilewright.jit.numbers.lines import line
+from tilewright.jit.numbers.scales import NotRepresentable, exact_shift, quantize_multiplier
+
+Int64 = NDArray[np.int64]
+_VALUES = np.arange(-128, 128, dtype=np.int64)
+_LIMIT = 1 << 31
+_PRECISIONS = 3  #: numbers of bits behind the point that are tried, the most first
+_NUDGES = 12  #: slopes to each side of a term's own that are tried last, in steps of a 400th of the last bit
+_ROUNDS = 100  #: corrections of one term by what the other leaves
+_FREE = 1 << 40  #: an accumulator beyond all others: no bound
+_LARGEST_TABLE_STEP = 8  #: power of two by which a table of corrections is multiplied at most
+
+
+@dataclass(frozen=True)
+class Term:
+    """One int8 operand: its zero point and its scale relative to the output's."""
+
+    ratio: float
+    zero_point: int
+
+
+@dataclass(frozen=True)
+class Sum:
+    """``requant(scales[0](a) + scales[1](b) + corrections)``; ``corrections``: (0 for a or 1 for b, its scale)."""
+
+    scales: tuple[Scale, Scale]
+    requant: Requant
+    corrections: tuple[tuple[int, Scale], ...] = ()
+
+
+def fit_sum(wanted: Int64, terms: tuple[Term, Term], origin: int, lo: int, hi: int, channels: int) -> Sum | None:
+    """The sum of two terms whose result is ``clip(wanted, lo, hi)`` for every pair; None where none was found.
+
+    ``wanted``: (256, 256), a on the first axis. ``origin``: the result that stands for 0 where ONNX Runtime rounds: the
+    zero point if it is added behind the rounding; else 0, or -128 of a kernel that computes on uint8.
+    """
+    goal = np.clip(wanted, lo, hi) - origin
+    reach = float(sum(np.abs((_VALUES - t.zero_point) * t.ratio).max() for t in terms)) + float(np.abs(goal).max()) + 1
+    if not (reach < 1 << 24 and all(abs(t.ratio) > 2.0**-20 for t in terms)):
+        raise NotRepresentable(f"a scale ratio of {reach / 256:.3g}")
+    most = int(np.floor(31 - np.log2(reach)))
+    best: tuple[int, Sum] | None = None
+    for step in sorted(range(-_NUDGES, _NUDGES + 1), key=abs):
+        for fraction in range(most, max(most - _PRECISIONS, 0), -1):
+            steps = _Steps.of(fraction, goal, lo - origin, hi - origin)
+            for first in (0, 1):
+                found = _through(steps, terms, first, step)
+                if found is None:
+                    continue
+                made = found.sum(origin, lo, hi, channels)
+                if not _equal(made, wanted, lo, hi):
+                    continue
+                if not made.corrections:
+                    return made
+                if best is None or len(made.corrections) < best[0]:
+                    best = len(made.corrections), made
+        if best is not None:
+            return best[1]
+    return None
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """``low``, ``high``: (256, 256), the accumulators that round to the wanted result of each pair."""
+
+    fraction: int
+    low: Int64
+    high: Int64
+
+    @classmethod
+    def of(cls, fraction: int, goal: Int64, lo: int, hi: int) -> _Steps:
+        scale = np.array([2.0**-fraction], np.float32)
+        ends = np.array([-_LIMIT]), np.array([_LIMIT - 1])
+        first = thresholds(scale, *ends, 0, lo, hi)[0]
+        bounds = np.concatenate([[-_FREE], first, [_FREE]])
+        return cls(fraction, bounds[goal - lo], bounds[goal - lo + 1] - 1)
+
+    @property
+    def turned(self) -> _Steps:
+        """With the operands' axes swapped."""
+        return _Steps(self.fraction, self.low.T, self.high.T)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Scales of the operands in their order, their corrections, and what is added to every sum."""
+
+    fraction: int
+    scales: tuple[Scale, Scale]
+    corrections: tuple[tuple[int, Scale], ...]
+    bias: int
+
+    def sum(self, origin: int, lo: int, hi: int, channels: int) -> Sum:
+        (multiplier,), (shift,) = float32_constants([2.0**-self.fraction])
+        requant = Requant.alike(channels, self.bias, multiplier, shift, 0, Rounding.FLOAT32, origin, lo, hi)
+        return Sum(self.scales, requant, self.corrections)
+
+
+def _through(steps: _Steps, terms: tuple[Term, Term], first: int, nudge: int) -> _Found | None:
+    """The operand ``first`` as it is, the other one on a line through what that leaves, or beside one."""
+    if first:
+        steps = steps.turned
+    own, other = terms[first], terms[1 - first]
+    unit = 2.0**steps.fraction
+    try:
+        scale = _scale(own, own.ratio * unit + nudge / 400)
+        a = _rescaled(scale)
+        low, high = _interval(steps, a)
+        moved = a
+        if (low > high).any():
+            moved = _moved(steps, a)
+            low, high = _interval(steps, moved)
+            if (low > high).any():
+                return None
+        at = (_VALUES - other.zero_point)[:, None]
+        ends = sorted((other.ratio * unit * (1 - 1e-4), other.ratio * unit * (1 + 1e-4)))
+        bounds = [np.where(np.abs(v) < _FREE // 2, v + s, s * np.inf)[:, None] for v, s in ((low, -0.5), (high, 0.5))]
+        slope, height = line(bounds[0], bounds[1], at, (ends[0], ends[1]))
+        second = _scale(other, float(slope[0]))
+    except NotRepresentable:
+        return None
+    bias = int(np.floor(height[0] + 0.5))
+    b = _rescaled(second) + bias
+    corrections = []
+    for number, (bottom, top) in ((first, (moved - a, moved - a)), (1 - first, (low - b, high - b))):
+        if (bottom > 0).any() or (top < 0).any():
+            table = _table(bottom, top)
+            if table is None:
+                return None
+            corrections.append((number, table))
+    scales = (scale, second) if first == 0 else (second, scale)
+    return _Found(steps.fraction, scales, tuple(corrections), bias)
+
+
+def _interval(steps: _Steps, a: Int64) -> tuple[Int64, Int64]:
+    """(smallest, largest) that the other operand's part may be, for each of its values."""
+    return (steps.low - a[:, None]).max(axis=0), (steps.high - a[:, None]).min(axis=0)
+
+
+def _moved(steps: _Steps, a: Int64) -> Int64:
+    """``a`` raised as little as is needed for the other operand's intervals not to be empty, if that can be had."""
+    for _ in range(_ROUNDS):
+        b = (steps.high - a[:, None]).min(axis=0)
+        needed = (steps.low - b[None, :]).max(axis=1)
+        if (needed <= a).all():
+            break
+        a = np.maximum(a, needed)
+    return a
+
+
+def _table(low: Int64, high: Int64) -> Scale | None:
+    """A RESCALE that looks up a number in [low, high] for each of the 256 values; None where int8 holds no such."""
+    for bits in range(_LARGEST_TABLE_STEP):
+        nearest = np.where(low > 0, -(-low >> bits), np.where(high < 0, high >> bits, 0))
+        fits = (nearest << bits >= low) & (nearest << bits <= high) & (np.abs(nearest) <= 127)
+        if fits.all():
+            content = np.roll(nearest, 128).astype(np.int8).tobytes()  # at the values modulo 256
+            return replace(exact_shift(0), multiplier=exact_shift(0).multiplier << bits, table=content)
+    return None
+
+
+def _scale(term: Term, slope: float) -> Scale:
+    """``(x - zero_point) * slope``, rounded half up."""
+    size, shift = quantize_multiplier(abs(slope) * 2.0**-RESCALE_LEFT_SHIFT)
+    if not size:
+        raise NotRepresentable(f"a scale ratio of {term.ratio:.3g}")
+    multiplier = -size if slope < 0 else size
+    return Scale(
+        bias=-(term.zero_point << RESCALE_LEFT_SHIFT), multiplier=multiplier, shift=shift, rounding=Rounding.SINGLE
+    )
+
+
+def _rescaled(scale: Scale) -> Int64:
+    """For all int8 values; raises NotRepresentable where RESCALE wraps."""
+    values = _VALUES if scale.table is None else np.roll(np.frombuffer(scale.table, np.int8), -128).astype(np.int64)
+    wide = (values << RESCALE_LEFT_SHIFT) + scale.bias
+    made = scale_round(wide, scale.multiplier, scale.shift, scale.offset, scale.rounding)
+    if np.abs(made).max() >= _LIMIT:
+        raise NotRepresentable("a term that leaves int32")
+    return rescale(values, scale.bias, scale.multiplier, scale.shift, scale.offset, scale.rounding).astype(np.int64)
+
+
+def _equal(made: Sum, wanted: Int64, lo: int, hi: int) -> bool:
+    """Whether the reference arithmetic gives the wanted result for every pair: this is the proof."""
+    parts = [_rescaled(scale) for scale in made.scales]
+    for number, scale in made.corrections:
+        parts[number] = parts[number] + _rescaled(scale)
+    return _same(made.requant, parts[0][:, None] + parts[1][None, :], np.clip(wanted, lo, hi))
+
+
+def _same(requant: Requant, acc: Int64, goal: Int64) -> bool:
+    """Whether the reference arithmetic makes ``goal`` of accumulators, all with the constants of one channel."""
+    got = requantize(
+        acc, requant.bias[0], requant.multiplier[0], requant.shift[0], requant.offset[0], requant.rounding,
+        requant.zero_point, requant.lo, requant.hi,
+    )  # fmt: skip
+    return bool((got == goal).all())
+
+
+# -- products --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Product:
+    """``requant(scales[0](a) * scales[1](b))``."""
+
+    scales: tuple[Scale, Scale]
+    requant: Requant
+
+
+def fit_product(
+    wanted: Int64, terms: tuple[Term, Term], zero_point: int, origin: int, lo: int, hi: int, channels: int
+) -> Product | None:
+    """The integer product whose result is ``clip(wanted, lo, hi)`` for every pair; None where none was found.
+
+    ``wanted``: (256, 256); the ratios of ``terms`` multiply to the scale of the product relative to the result's.
+    ``origin``: as of :func:`fit_sum`. Raises NotRepresentable for ratios beyond the datapath.
+    """
+    ratio = terms[0].ratio * terms[1].ratio
+    if not 2.0**-30 < ratio < 2.0**14:
+        raise NotRepresentable(f"a scale ratio of {ratio:.3g}")
+    goal = np.clip(wanted, lo, hi)
+    product = (_VALUES - terms[0].zero_point)[:, None] * (_VALUES - terms[1].zero_point)[None, :]
+    for bits, constants, rounding, after in _product_stages(product, goal, ratio, zero_point, origin, lo, hi):
+        requant = Requant.alike(channels, *constants, rounding, after, lo, hi)
+        if _same(requant, product << bits, goal):
+            plain = exact_shift(terms[0].zero_point)
+            return Product(
+                (replace(plain, multiplier=plain.multiplier << bits), exact_shift(terms[1].zero_point)), requant
+            )
+    return None
+
+
+def _product_stages(
+    product: Int64, goal: Int64, ratio: float, zero_point: int, origin: int, lo: int, hi: int
+) -> Iterator[tuple[int, tuple[int, int, int, int], Rounding, int]]:
+    """(bits that the product is shifted left, (bias, multiplier, shift, offset), rounding mode, zero point behind it).
+
+    The zero point is added behind the rounding, or ahead of it as a bias, which is the more precise the farther the
+    product is shifted.
+    """
+    step = (zero_point - origin) / ratio
+    room = 31 - int(np.ceil(np.log2(np.abs(product).max() + abs(step) + 1)))
+    forms = [(0, 0, zero_point)]
+    if zero_point != origin:
+        forms += [(bits, round(step * 2.0**bits), origin) for bits in range(room, max(room - 4, -1), -1)]
+    for bits, bias, after in forms:
+        scale = ratio * 2.0**-bits
+        multiplier, shift = (int(v[0]) for v in float32_constants(np.array([scale])))
+        yield bits, (bias, multiplier, shift, 0), Rounding.FLOAT32, after
+        multiplier, shift = quantize_multiplier(scale)
+        if shift > 58:  # results times 2^shift are to fit 64 bits
+            multiplier, shift = multiplier >> (shift - 58), 58
+        yield bits, (bias, multiplier, shift, 0), Rounding.EVEN, after
+        offset = _offset((product << bits) + bias, goal - after, multiplier, shift, lo - after, hi - after)
+        yield bits, (bias, multiplier, shift, offset), Rounding.SINGLE, after
+
+
+def _offset(acc: Int64, goal: Int64, multiplier: int, shift: int, lo: int, hi: int) -> int:
+    """The constant, beside the half, that puts every step of the goal where the accumulators need it, if any does."""
+    order = np.argsort(acc, axis=None, kind="stable")
+    sorted_acc, sorted_goal = acc.reshape(-1)[order], np.maximum.accumulate(goal.reshape(-1)[order])
+    levels = np.arange(lo + 1, hi + 1, dtype=np.int64)
+    first = np.searchsorted(sorted_goal, levels)
+    levels, first = levels[(first > 0) & (first < acc.size)], first[(first > 0) & (first < acc.size)]
+    least = np.max((levels << shift) - sorted_acc[first] * multiplier, initial=-(1 << 62))
+    most = np.min((levels << shift) - sorted_acc[first - 1] * multiplier - 1, initial=1 << 62)
+    half = 1 << (shift - 1) if shift else 0
+    return int(min(max(min(max(half, least), most) - half, -_LIMIT), _LIMIT - 1))
