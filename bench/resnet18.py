@@ -1,12 +1,11 @@
-"""ResNet-18 as a QDQ ONNX file with seeded weights, every layer of it proven exact.
+"""ResNet-18 as a QDQ ONNX file with seeded weights.
 
 ``python bench/resnet18.py --out FILE [--size 224] [--seed 0] [--activations int8]`` writes the file, which
 ``tilewright run FILE --check`` compares with ONNX Runtime. Shapes are those of He et al., "Deep Residual Learning for
 Image Recognition" (2016), table 1, batch normalisation folded. Weights are drawn as in He et al., "Delving Deep into
 Rectifiers" (2015): the variance of every tensor is then known in advance, so scales cover four standard deviations
-without a calibration run, and the file depends on its arguments alone. Scales are then moved by units in the last
-place, as ``tilewright quantize`` does. Of int8 activations ONNX Runtime takes the sums in float32: few of those layers
-are proven.
+without a calibration run, and the file depends on its arguments alone. Of int8 activations ONNX Runtime takes the sums
+in float32: few of those layers are proven.
 """
 
 from __future__ import annotations
@@ -20,9 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.jit.onnx_models import QdqBuilder
-from tilewright.progress import Progress, silent
-from tilewright.quantize.provable import make_provable
-from tilewright.terminal import ProgressReporter
 
 STAGES = (64, 128, 256, 512)
 CLASSES = 1000
@@ -112,13 +108,12 @@ class ResNet18(QdqBuilder):
         return self.activated(logits, self.deviation[x], rectified=False)
 
 
-def build(path: Path, size: int = 224, seed: int = 0, activations: str = "uint8", progress: Progress = silent) -> Path:
+def build(path: Path, size: int = 224, seed: int = 0, activations: str = "uint8") -> Path:
     """Write the model. Raises ``ValueError`` for a size that leaves nothing of the last stage."""
     if size < 32:
         raise ValueError(f"size {size}: the network halves the image five times; at least 32")
     builder = ResNet18(seed, activations)
     builder.save(path, builder.network(size), [1, CLASSES], activations)
-    path.write_bytes(make_provable(path, path.read_bytes(), progress))
     return path
 
 
@@ -137,8 +132,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--activations", choices=("int8", "uint8"), default="uint8")
     options = parser.parse_args()
-    with ProgressReporter() as progress:
-        build(options.out, options.size, options.seed, options.activations, progress.update)
+    build(options.out, options.size, options.seed, options.activations)
     print(f"{options.out}: {options.out.stat().st_size:,} bytes")
 
 

@@ -9,12 +9,10 @@ import copy
 import sys
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from tilewright.jit.source.pytorch import TorchError, is_quantised, program_to_onnx, quiet, require_torch
 from tilewright.jit.source.torch_padding import state_padding
-from tilewright.quantize.provable import make_provable
 from tilewright.runtime.interpreters import first_line
 
 _BY_FILE = "write it with torch.export.save and quantise that .pt2 file with `tilewright quantize`"
@@ -63,8 +61,7 @@ def module_to_onnx(module: Any, example: Any = None) -> bytes:
             program = quantised
     if by_range and first[0].shape[0] == tensors[0].shape[0]:
         warnings.warn(f"{what}: quantised with the ranges of a single input; give more", FewExamples, stacklevel=3)
-    content = program_to_onnx(program, what)
-    return make_provable(Path(what), content) if by_range else content
+    return program_to_onnx(program, what)
 
 
 def _tensors(what: str, example: Any) -> tuple[Any, ...]:

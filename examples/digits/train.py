@@ -28,7 +28,6 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from tilewright.files import write_atomic
-from tilewright.quantize.provable import make_provable
 
 Array = NDArray[np.float64]
 
@@ -299,7 +298,7 @@ def main() -> None:
     x, _, x_test, y_test = load_images()
     float_accuracy = (network.forward(x_test)["logits"].argmax(1) == y_test).mean()
     model = arguments.directory / "digits.onnx"
-    write_atomic(model, make_provable(model, quantized_model(network, x).SerializeToString()))
+    write_atomic(model, quantized_model(network, x).SerializeToString())
     images = arguments.directory / "digits_test.npz"
     np.savez_compressed(images, x=quantized_images(x_test), labels=y_test.astype(np.int8))
     print(f"{model}: {model.stat().st_size} bytes, float accuracy {float_accuracy:.2%}; {images}: {len(x_test)} images")

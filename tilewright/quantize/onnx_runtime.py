@@ -42,7 +42,6 @@ from tilewright.quantize.loss import Powers
 from tilewright.quantize.one_scale import one_scale
 from tilewright.quantize.onnx_operators import constants_of, operators_of
 from tilewright.quantize.opsets import OPSETS, with_channel_scales
-from tilewright.quantize.provable import make_provable
 from tilewright.quantize.short_scales import shorten
 from tilewright.quantize.unrolled import unroll
 from tilewright.runtime import interpreters
@@ -137,7 +136,7 @@ class OnnxQuantiser(Quantiser):
         if not validate.is_quantised(model):
             raise self._nothing()
         shorten(model)
-        content = make_provable(self.path, model.SerializeToString(), progress)
+        content: bytes = model.SerializeToString()
         self.stay = [*self.stay, *self._other_kernels(content, few, wanted)]
         return content
 
