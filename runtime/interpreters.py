@@ -22,6 +22,7 @@ from tilewright.runtime.apart import Apart, Ended
 from tilewright.runtime.litert.beyond import Chain, has_beyond, parts
 from tilewright.runtime.litert.check import unseen, unsound
 from tilewright.runtime.litert.kernels import ends_faster, prepared
+from tilewright.runtime.litert.unwritten import Rows, may_leave, unwritten
 from tilewright.runtime.shared_constants import REFUSAL, separated
 
 Array = NDArray[Any]
@@ -83,7 +84,7 @@ def _loaded(runtime: str, model: bytes, what: str, fast: bool) -> Interpreter:
     if runtime != "litert":
         return _OnnxRuntime(model, fast)
     fast = fast and not ends_faster(model)
-    if fast or not has_beyond(model):
+    if fast or not (has_beyond(model) or may_leave(model)):
         return _prepared(model, what, fast)
     require_sound(model, what)
     steps, inputs, outputs = parts(model)
@@ -140,8 +141,9 @@ class _Litert:
     Once for each model: what keeps a state is loaded anew for every inference.
     """
 
-    #: digests of sound models, and whether they were to be run -> what could end the process all the same
-    _sound: ClassVar[dict[tuple[bytes, bool], str]] = {}
+    #: digests of sound models, and whether they were to be run -> what could end the process all the same, and what it
+    #: leaves unwritten
+    _sound: ClassVar[dict[tuple[bytes, bool], tuple[str, list[Rows]]]] = {}
 
     def __init__(self, model: bytes, what: str, fast: bool = False, running: bool = True) -> None:
         looked_at = hashlib.sha256(model).digest(), running
@@ -151,8 +153,8 @@ class _Litert:
         if looked_at not in self._sound:
             shapes = {k: self.shapes(k) for k in range(self._interpreter.num_subgraphs())}
             self._check(unsound(model, shapes, running=running), what)
-            self._sound[looked_at] = unseen(model, shapes)
-        self.unseen = self._sound[looked_at]
+            self._sound[looked_at] = unseen(model, shapes), unwritten(model)
+        self.unseen, self._unwritten = self._sound[looked_at]
         self._inputs = self._interpreter.get_input_details()
         self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
 
@@ -171,7 +173,10 @@ class _Litert:
         for detail, value in zip(self._inputs, inputs):
             self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(value).reshape(detail["shape"]))
         self._interpreter.invoke()
-        return [self._interpreter.get_tensor(index).copy() for index in self._outputs]
+        results = {index: self._interpreter.get_tensor(index).copy() for index in self._outputs}
+        for rows in self._unwritten:
+            rows.clear(self._interpreter, results)
+        return [results[index] for index in self._outputs]
 
 
 def litert_shapes(model: bytes, what: str) -> dict[int, tuple[int, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from tilewright.runtime.litert.schema import (
     vector,
     written,
 )
+from tilewright.runtime.litert.unwritten import unwritten
 
 #: of ``tflite/core/kernels/register.cc`` what ``tflite/kernels/register_ref.cc`` has not (2.3)
 BEYOND = frozenset((
@@ -71,13 +72,17 @@ def parts(content: bytes) -> tuple[list[Part], tuple[int, ...], tuple[int, ...]]
     """A sound model's parts, and the tensors that it takes and gives; one part where it keeps state or has other
     subgraphs.
 
-    What it has none of :data:`BEYOND` of is one part, too.
+    What it has none of :data:`BEYOND` of is one part, too, but for elements that are left unwritten: a part ends with
+    them (:mod:`tilewright.runtime.litert.unwritten`), so that the next reads them as zeros.
     """
     model = read_model(content)
     main = model.subgraphs[0]
     names, ops = kinds(model), list(vector(main.operators))
     taken, given = (tuple(int(t) for t in vector(v)) for v in (main.inputs, main.outputs))
-    groups = [(beyond, list(run)) for beyond, run in groupby(ops, lambda op: names[op.opcodeIndex] in BEYOND)]
+    last = {rows.count for rows in unwritten(content)}
+    ended = list(accumulate((not last.isdisjoint(map(int, vector(op.outputs))) for op in ops), initial=0))
+    keys = [(names[op.opcodeIndex] in BEYOND, number) for op, number in zip(ops, ended)]
+    groups = [(key[0], [op for _, op in run]) for key, run in groupby(zip(keys, ops), lambda pair: pair[0])]
     resources = sum(_has_resources(main, run) for _, run in groups)  # which interpreters cannot hand on
     lasting = any(t.isVariable for t in main.tensors) or len(model.subgraphs) > 1 or len(groups) < 2 or resources > 1
     if lasting:

@@ -50,12 +50,13 @@ def product(quantised: str) -> Any:
             node("Mul", ["real", "qs"], ["y"]),
         ]
     else:
+        along: Any = {"axis": 0, "block_size": 16} if blocks else {}
         if blocks:
             constants |= {"ws": np.full((2, 8), 0.01, np.float32), "wz": np.zeros((2, 8), np.int8)}
         nodes = [
             node("QuantizeLinear", ["x", "s", "z"], ["q"]),
             node("DequantizeLinear", ["q", "s", "z"], ["d"]),
-            node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], axis=0, block_size=16 if blocks else 0),
+            node("DequantizeLinear", ["w", "ws", "wz"], ["wd"], **along),
             node("Gemm" if blocks else "MatMul", ["d", "wd"], ["real"]),
             node("QuantizeLinear", ["real", "s", "z"], ["p"]),
             node("DequantizeLinear", ["p", "s", "z"], ["y"]),
