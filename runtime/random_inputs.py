@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,11 @@ from tilewright.runtime.steps import TensorSpec
 _UNKNOWN = 1 / 64  #: scale of a float input that nothing quantises: values up to 2, as of images of variance 1
 
 
-def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> list[NDArray[Any]]:
+def random_inputs(
+    tensors: tuple[TensorSpec, ...], seed: int, count: int, limits: Mapping[str, int] = MappingProxyType({})
+) -> list[NDArray[Any]]:
     """Seeded inputs over the whole range of each tensor (floats: over the range that its quantisation covers; texts: of
-    a digit)."""
+    a digit; indices: below the ``limits`` of their tensors, by name)."""
     rng = np.random.default_rng(seed)
     arrays = []
     for tensor in tensors:
@@ -28,8 +32,10 @@ def random_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> lis
         elif dtype.kind == "O":
             arrays.append(rng.integers(0, 2, shape).astype(str).astype(dtype))
         else:
-            limits = np.iinfo(dtype)
-            arrays.append(rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True))
+            low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+            if tensor.name in limits:
+                low, high = 0, min(high, max(0, limits[tensor.name] - 1))
+            arrays.append(rng.integers(low, high, shape, dtype=dtype, endpoint=True))
     return arrays
 
 

@@ -73,6 +73,7 @@ class _Options(TypedDict, total=False):
     compared: str
     uncompared: str
     left_out: tuple[str, ...]
+    index_limits: dict[str, Count]
     operators: tuple[Annotated[dict[str, Any], Holds(_Operator)], ...]
     moved: tuple[tuple[str, str], ...]
     rejected: tuple[str, ...]

@@ -312,6 +312,7 @@ def _artifact(result: CompiledModel, options: Options, unplaced: str) -> Artifac
             **asdict(options), "operators": result.operators(), "moved": result.moved, "rejected": compiled.rejected,
             **({"unplaced": unplaced} if unplaced else {}),
             **({"left_out": [*source.left_out]} if source.left_out else {}),
+            **({"index_limits": dict(source.index_limits)} if source.index_limits else {}),
         },
     )  # fmt: skip
 

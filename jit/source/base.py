@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -70,6 +71,8 @@ class Source(ABC):
 
     runtime: str  #: the interpreter it came from: ``litert`` or ``onnxruntime``
     exact: Exact = "default"  #: how sure it must be that a layer gives the interpreter's integers
+    #: inputs that are indices, by the name of their tensor -> entries of the table that they look up in
+    index_limits: Mapping[str, int] = MappingProxyType({})
     left_out: tuple[str, ...] = ()  #: other networks of the file by their signatures, which are not compiled
     batch: int = 1  #: images that one inference of the file takes; the graph is that of one of them
 

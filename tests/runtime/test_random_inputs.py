@@ -55,3 +55,10 @@ def test_probing_floats_that_nothing_quantises_are_about_one() -> None:
     (flags,) = probing_inputs((TensorSpec("x", (1, 100), "bool"),), 0, 2)
     assert flags.dtype == bool
     assert set(flags.ravel().tolist()) == {False, True}
+
+
+def test_indices_stay_below_their_limit() -> None:
+    tensors = tuple(TensorSpec(name, (1, 500), "int64") for name in ("tokens", "others"))
+    tokens, others = random_inputs(tensors, 0, 3, {"tokens": 50})
+    assert (tokens.min(), tokens.max()) == (0, 49)
+    assert others.max() > 1 << 40

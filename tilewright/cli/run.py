@@ -334,7 +334,8 @@ def way_out_of_random(executable: Executable, given: Any) -> Iterator[None]:
 def bind_inputs(executable: Executable, given: Any, path: Path | None, seed: int, count: int) -> list[NDArray[Any]]:
     """The input arrays in the model's order: from the file, else random. Errors name the file."""
     if given is None:
-        return random_inputs(executable.inputs, seed, count)
+        limits = executable.artifact.options.get("index_limits", {})
+        return random_inputs(executable.inputs, seed, count, limits)
     if not isinstance(given, dict):
         if len(executable.inputs) != 1:
             names = ", ".join(t.name for t in executable.inputs)

@@ -21,6 +21,7 @@ from tilewright.jit.source.macs import ONNX, count_macs
 from tilewright.jit.source.onnx import foreign, functions, quantised, validate
 from tilewright.jit.source.onnx.batch import one_image
 from tilewright.jit.source.onnx.cut import cut
+from tilewright.jit.source.onnx.indices import limits
 from tilewright.jit.source.onnx.layout import orders
 from tilewright.jit.source.onnx.prepared import Node, Prepared, computed_types
 from tilewright.jit.source.onnx.real import Stretch
@@ -85,7 +86,9 @@ class OnnxSource(Source):
             refuse_huge(path, shapes.items())
             if exact == "proven" and self.batch > 1 and _adds_rows(Prepared(path, model)):
                 model, self.batch, shapes = whole, 1, _shapes(whole)
-            self.operators = _operators(model, _with_computed(path, model, shapes))
+            shapes = _with_computed(path, model, shapes)
+            self.operators = _operators(model, shapes)
+            self.index_limits = limits(model, shapes)
             self.prepared = Prepared(path, model)
             refuse_turned(path, self.prepared.model, self.prepared.file)
         self._sums = Sums(self.prepared)

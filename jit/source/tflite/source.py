@@ -22,6 +22,7 @@ from tilewright.jit.source.tflite.cut import cut, is_initial
 from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
 from tilewright.jit.source.tflite.images import by_image, listed
+from tilewright.jit.source.tflite.indices import limits
 from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.tflite.state import states_of
@@ -56,6 +57,7 @@ class TfliteSource(Source):
             said = interpreters.first_line(error.__cause__ or error).rstrip(".")
             raise ModelError(f"{path}: LiteRT cannot run it: {said}{way_out_of_foreign(said)}") from error
         self.operators = [self._source_operator(op) for op in self.file.operators]
+        self.index_limits = limits(self.file)
         self._keys: dict[str, int] = {}
         self._same: dict[int, int] = {}
 
