@@ -33,6 +33,7 @@ _PREFIX = struct.Struct("<8sIQ")
 _LENGTH = struct.Struct("<I")
 _DIGEST = 32
 _ZLIB_LEVEL = 6
+_ZLIB_SHARE = 3 / 4  #: of the size, at most, that compressing must leave: a board decodes at the cost of a checksum
 
 
 class ContainerError(TilewrightError):
@@ -45,7 +46,7 @@ def dump(program: Program) -> bytes:
 
     def describe(data: bytes) -> dict[str, Any]:
         packed = zlib.compress(data, _ZLIB_LEVEL)
-        encoding, stored = ("zlib", packed) if len(packed) < len(data) else ("raw", data)
+        encoding, stored = ("zlib", packed) if len(packed) <= _ZLIB_SHARE * len(data) else ("raw", data)
         blobs.append(stored)
         return {"encoding": encoding, "size": len(data), "stored": len(stored)}
 
@@ -76,16 +77,19 @@ def dump(program: Program) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-def load(data: bytes, source: str = "program", most_bytes: int | None = None) -> Program:
+def load(
+    data: bytes | memoryview, source: str = "program", most_bytes: int | None = None, *, intact: bool = False
+) -> Program:
     """The program of a container; ``source`` names the file in error messages.
 
     ``most_bytes`` bounds the decoded bytes, for containers from afar: compressed ones can be far smaller than they say.
+    ``intact``: another checksum has covered the bytes, so that theirs need not be computed.
     Raises :class:`ContainerError` on anything but an undamaged container of this format version.
     """
-    body = _checked_body(data, source)
+    body = _checked_body(memoryview(data), source, intact)
     try:
         length = _LENGTH.unpack_from(body)[0]
-        header = read_json(body[_LENGTH.size : _LENGTH.size + length])
+        header = read_json(bytes(body[_LENGTH.size : _LENGTH.size + length]))
         return _Reader(body[_LENGTH.size + length :], source, most_bytes).program(header)
     except ContainerError:
         raise
@@ -103,15 +107,15 @@ def _malformed(source: str, what: str) -> ContainerError:
     return ContainerError(f"{source}: checksum is right but the content is not ({what}); compile the program again")
 
 
-def _checked_body(data: bytes, source: str) -> bytes:
+def _checked_body(data: memoryview, source: str, intact: bool) -> memoryview:
     if data[: len(MAGIC)] != MAGIC:
-        if MAGIC.startswith(data[: len(MAGIC)]):
+        if MAGIC.startswith(bytes(data[: len(MAGIC)])):
             raise ContainerError(f"{source}: truncated: only {len(data)} bytes; copy or compile it again")
         raise ContainerError(f"{source}: not a Tilewright program (.twp); make one with 'tilewright asm'")
     if len(data) < _PREFIX.size:
         raise ContainerError(f"{source}: truncated: only {len(data)} bytes; copy or compile it again")
     _, version, length = _PREFIX.unpack_from(data)
-    intact = hashlib.sha256(data[:-_DIGEST]).digest() == data[-_DIGEST:]
+    intact = intact or hashlib.sha256(data[:-_DIGEST]).digest() == data[-_DIGEST:]
     if version != FORMAT_VERSION and intact:
         raise ContainerError(
             f"{source}: program format version {version}, this Tilewright reads {FORMAT_VERSION}; "
@@ -128,7 +132,7 @@ def _checked_body(data: bytes, source: str) -> bytes:
 class _Reader:
     """Takes the blobs in the order in which the header lists them."""
 
-    def __init__(self, blobs: bytes, source: str, most_bytes: int | None) -> None:
+    def __init__(self, blobs: memoryview, source: str, most_bytes: int | None) -> None:
         self._blobs, self._source, self._position, self._room = blobs, source, 0, most_bytes
 
     def program(self, header: dict[str, Any]) -> Program:
@@ -165,12 +169,13 @@ class _Reader:
             if size > self._room:
                 raise ContainerError(f"{self._source}: larger when decoded than the bytes accepted here")
             self._room -= size
-        data = self._blobs[self._position : end]
+        stored_bytes = self._blobs[self._position : end]
         self._position = end
         if values["encoding"] == "zlib":
-            unpacker = zlib.decompressobj()
-            data = unpacker.decompress(data, size + 1)
-        elif values["encoding"] != "raw":
+            data = zlib.decompressobj().decompress(stored_bytes, size + 1)
+        elif values["encoding"] == "raw":
+            data = bytes(stored_bytes)
+        else:
             raise _malformed(self._source, f"blob encoding {values['encoding']!r}")
         if len(data) != size:
             raise _malformed(self._source, f"a blob has {len(data)} bytes, not {size}")

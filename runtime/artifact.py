@@ -38,6 +38,7 @@ MAGIC = b"TWART\r\n\x1a"
 FORMAT_VERSION = 2
 _PREFIX = struct.Struct("<8sIQ32s")
 _LENGTH = struct.Struct("<Q")
+_CHECKSUM = "_checksum"
 
 
 class ArtifactError(TilewrightError):
@@ -117,19 +118,20 @@ class Artifact:
         body = _checked_body(data, source)
         (length,) = _LENGTH.unpack_from(body)
         try:
-            header = parse(_Header, read_json(body[8 : 8 + length]), "header")
+            header = parse(_Header, read_json(bytes(body[8 : 8 + length])), "header")
             return cls._from_header(header, body[8 + length :])
         except (ValueError, RecursionError, TilewrightError) as error:
             raise ArtifactError(f"{source}: not a valid artifact: {error}; compile the model again") from error
 
     @classmethod
-    def _from_header(cls, header: _Header, payload: bytes) -> Artifact:
+    def _from_header(cls, header: _Header, payload: memoryview) -> Artifact:
         sizes = [*header.programs, *header.blobs.values()]
         if sum(sizes) != len(payload):
             raise ValueError(f"{len(payload)} bytes follow the header, which lists {sum(sizes)}")
         ends = list(itertools.accumulate(sizes))
         blobs = [payload[end - size : end] for end, size in zip(ends, sizes)]
-        programs = tuple(load_program(data, f"program {k}") for k, data in enumerate(blobs[: len(header.programs)]))
+        stored = blobs[: len(header.programs)]
+        programs = tuple(load_program(data, f"program {k}", intact=True) for k, data in enumerate(stored))
         config = Config.from_dict(header.config)
         for index, program in enumerate(programs):
             if program.config.fingerprint != config.fingerprint:
@@ -145,7 +147,7 @@ class Artifact:
             inputs=header.inputs,
             outputs=header.outputs,
             intermediates=header.intermediates,
-            blobs=dict(zip(header.blobs, blobs[len(header.programs) :])),
+            blobs={name: bytes(data) for name, data in zip(header.blobs, blobs[len(header.programs) :])},
             host_layers=header.host_layers,
             options=header.options,
             batch=header.batch,
@@ -159,14 +161,28 @@ class Artifact:
         names = self.output_names or tuple(tensor.name for tensor in self.outputs)
         return tuple(dataclasses.replace(tensor, name=name) for tensor, name in zip(self.outputs, names, strict=True))
 
+    @property
+    def checksum(self) -> str | None:
+        """The SHA-256 of the body of the file that it was read from or saved to, in hex digits; None without one."""
+        return vars(self).get(_CHECKSUM)
+
     def save(self, path: str | Path) -> None:
         """Write the file; it appears whole or not at all."""
-        write_atomic(path, self.to_bytes())
+        data = self.to_bytes()
+        write_atomic(path, data)
+        self._note_checksum(data)
 
     @classmethod
     def load(cls, path: str | Path) -> Artifact:
         """Read a file. Raises :class:`ArtifactError` if it is truncated, corrupt or of another version."""
-        return cls.from_bytes(read_bytes(path), str(path))
+        data = read_bytes(path)
+        artifact = cls.from_bytes(data, str(path))
+        artifact._note_checksum(data)
+        return artifact
+
+    def _note_checksum(self, data: bytes) -> None:
+        """Take the checksum out of the file's bytes. It is no field: what dataclasses.replace() makes has none."""
+        vars(self)[_CHECKSUM] = _PREFIX.unpack_from(data)[3].hex()
 
     def check_config(self, config: Config, owner: str) -> None:
         """Raise :class:`ConfigMismatch` unless ``config``, that of ``owner``, is the artifact's own."""
@@ -237,7 +253,7 @@ class _Header:
     output_names: tuple[str, ...] = ()
 
 
-def _checked_body(data: bytes, source: str) -> bytes:
+def _checked_body(data: bytes, source: str) -> memoryview:
     if not is_artifact(data):
         raise ArtifactError(f"{source}: not a Tilewright artifact (.twa); make one with tilewright compile")
     if len(data) < _PREFIX.size:
@@ -251,7 +267,7 @@ def _checked_body(data: bytes, source: str) -> bytes:
             f"{source}: artifact format {version}, this version of Tilewright reads {FORMAT_VERSION}; "
             "compile the model again"
         )
-    body = data[_PREFIX.size :]
+    body = memoryview(data)[_PREFIX.size :]
     if len(body) < length:
         raise ArtifactError(
             f"{source}: truncated: {len(data)} of {_PREFIX.size + length} bytes; "

@@ -35,6 +35,7 @@ from tilewright.runtime.records import BOUND, MOST_JOBS
 from tilewright.runtime.report.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import LaunchStep, TensorSpec
 from tilewright.runtime.stream import Kept, Stream, check_streams
+from tilewright.runtime.verified import is_verified, mark_verified
 
 Array = NDArray[Any]
 Inputs = Array | Sequence[Array] | Mapping[str, Array]
@@ -56,7 +57,8 @@ class Executable:
     """A compiled network on a device.
 
     ``device`` is a device name or an open :class:`Device`; it must be of the artifact's Config
-    (:class:`ConfigMismatch`). Steps and programs are verified unless ``verified`` says that they have been.
+    (:class:`ConfigMismatch`). Steps and programs are verified unless ``verified`` says that they have been; programs
+    of a file that has been verified on this machine are not verified again.
     """
 
     def __init__(self, artifact: Artifact, device: str | Device = "sim", *, verified: bool = False) -> None:
@@ -69,15 +71,10 @@ class Executable:
         artifact.check_config(self.device.config, f"the {self.device}")
         self.cached = False  #: whether the artifact came from the compiler's cache
         if not verified:
-            from tilewright.isa.verifier import verify, verify_together
-
             check_flow(artifact)
-            together = _exchanging(artifact)
-            alone = set(range(len(artifact.programs))) - {number for launch in together for number in launch}
-            for number in sorted(alone):
-                verify(artifact.programs[number])
-            for launch in together:
-                verify_together([artifact.programs[number] for number in launch])
+            if not is_verified(artifact):
+                _verify_programs(artifact)
+                mark_verified(artifact)
 
     @property
     def name(self) -> str:
@@ -116,6 +113,7 @@ class Executable:
     def save(self, path: str | Path) -> None:
         """Write the artifact file; it appears whole or not at all."""
         self.artifact.save(path)
+        mark_verified(self.artifact)
 
     @classmethod
     def load(cls, path: str | Path, device: str | Device = "sim") -> Executable:
@@ -311,6 +309,18 @@ def opened(device: object, config: Config) -> Device:
     raise DeviceError(
         f"device: must be a device's name ({', '.join(DEVICES)}, pynq://HOST) or an open one, not {shown(device)}"
     )
+
+
+def _verify_programs(artifact: Artifact) -> None:
+    """Raise :class:`~tilewright.isa.verifier.VerifyError` for a program that breaks a rule."""
+    from tilewright.isa.verifier import verify, verify_together
+
+    together = _exchanging(artifact)
+    alone = set(range(len(artifact.programs))) - {number for launch in together for number in launch}
+    for number in sorted(alone):
+        verify(artifact.programs[number])
+    for launch in together:
+        verify_together([artifact.programs[number] for number in launch])
 
 
 def _exchanging(artifact: Artifact) -> list[tuple[int, ...]]:

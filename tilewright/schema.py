@@ -59,7 +59,7 @@ class Holds:
     def check(self, value: Any, where: str) -> None:
         """Raise :class:`SchemaError` where a field is missing, or not what its annotation declares."""
         _require(self.kind.__required_keys__, value, where)
-        for name, hint in typing.get_type_hints(self.kind, include_extras=True).items():
+        for name, hint in _hints(self.kind).items():
             if name in value:
                 conform(hint, value[name], f"{where}: {name}")
 
@@ -106,11 +106,16 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
+_SCALARS = (int, str, float, bool)
+
+
 def conform(hint: Any, value: Any, where: str) -> Any:
     """``value`` as an annotation wants it (lists become tuples). Raises :class:`SchemaError`."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint in _SCALARS:
+        return _scalar(hint, value, where)
     if hint is Any:
         return value
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         conformed = conform(arguments[0], value, where)
         for limits in arguments[1:]:
@@ -138,7 +143,7 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
         raise SchemaError(f"{where}: {shown(value)} is not of type {kind.__name__}")
     if isinstance(value, float) and not math.isfinite(value):
         raise SchemaError(f"{where}: {value} is not finite")
-    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+    if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
         raise SchemaError(f"{where}: {shown(value)} is not Unicode text")
     return value
 
@@ -147,16 +152,32 @@ def _items(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...
     if not isinstance(value, list | tuple):
         raise SchemaError(f"{where}: {shown(value)} is not a list")
     if arguments[-1] is Ellipsis:
+        if _whole_numbers(arguments[0], value):
+            return tuple(value)
         return tuple(conform(arguments[0], item, where) for item in value)
     if len(value) != len(arguments):
         raise SchemaError(f"{where}: {len(value)} values, {len(arguments)} belong here")
     return tuple(conform(hint, item, where) for hint, item in zip(arguments, value))
 
 
+def _whole_numbers(hint: Any, values: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether all values are such whole numbers as ``hint`` wants: long lists are looked at as a whole."""
+    kind, *limits = typing.get_args(hint) if typing.get_origin(hint) is Annotated else (hint,)
+    if kind is not int or set(map(type, values)) != {int} or not all(isinstance(limit, Range) for limit in limits):
+        return False
+    return all(limit.low <= min(values) and max(values) <= limit.high for limit in limits)
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    """The annotations of a class, which take long to work out."""
+    return typing.get_type_hints(kind, include_extras=True)
+
+
 @functools.cache
 def _fields(cls: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The annotations of a dataclass's fields, and the names of those without a default."""
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = _hints(cls)
     fields = dataclasses.fields(cls)
     missing = dataclasses.MISSING
     required = tuple(f.name for f in fields if f.default is missing and f.default_factory is missing)

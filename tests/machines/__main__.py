@@ -25,6 +25,7 @@ from tests.machines.roots import MACHINES, Machine, Missing
 from tests.machines.simulated import SimulatedFacade
 from tests.runtime.test_board_python import loaded_modules
 from tilewright.config import load_config
+from tilewright.files import CACHE_VARIABLE
 from tilewright.hw.verilated.facade import Facade
 
 FOLDER = ROOT / "build" / "machines"
@@ -46,7 +47,8 @@ def run(machine: Machine, folder: Path, names: list[str]) -> list[str]:
         modules = ",".join(loaded_modules())
         arguments = [str(folder), scratch, modules, ",".join(names), networks.CONFIG, *map(str, files)]
         command = [*machine.command, "-m", "tests.machines.inside", *arguments]
-        ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **machine.environment}, pass_fds=files)
+        own = {CACHE_VARIABLE: scratch}  # what this machine has verified does not count there
+        ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **machine.environment, **own}, pass_fds=files)
         for end in ends:
             end.close()
         for thread in threads:
