@@ -33,3 +33,12 @@ class LayerExactness:
             f"{self.name}: {self.exact} of {self.channels} channels exact, the others within {self.bound} LSB for at "
             f"most {self.worst:.2g} of the reachable sums ({self.method}; oracle {self.oracle})"
         )
+
+
+@dataclass(frozen=True)
+class LayerDifference:
+    """A layer, by position in the file, that was measured to differ by ``largest`` LSB where ``bound`` is stated."""
+
+    position: int
+    largest: int
+    bound: int

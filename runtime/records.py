@@ -60,6 +60,22 @@ class _Operator(_Placed, total=False):
     title: str
 
 
+class Measured(TypedDict):
+    """How an output differs from the interpreter's on sample inputs.
+
+    ``elements``: of all inputs together. ``largest``, ``mean``: absolute differences in ``unit``, LSB or nothing.
+    ``snr_db``: signal to noise; None where nothing differs, or there is no signal.
+    """
+
+    output: str
+    elements: Count
+    differ: Count
+    largest: float
+    mean: float
+    unit: str
+    snr_db: float | None
+
+
 class _Options(TypedDict, total=False):
     """How an artifact was compiled; it may hold more."""
 
@@ -72,6 +88,7 @@ class _Options(TypedDict, total=False):
     unplaced: str
     compared: str
     uncompared: str
+    measured: tuple[Annotated[dict[str, Any], Holds(Measured)], ...]
     left_out: tuple[str, ...]
     index_limits: dict[str, Count]
     operators: tuple[Annotated[dict[str, Any], Holds(_Operator)], ...]

@@ -9,7 +9,7 @@ named.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ from tilewright.runtime.artifact import Artifact, unproven
 from tilewright.runtime.executable import Executable, of_batch
 from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.random_inputs import probing_inputs
-from tilewright.runtime.records import Exact
+from tilewright.runtime.records import Exact, Measured
+from tilewright.runtime.report.measured import measured
 from tilewright.runtime.steps import InterpreterStep
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 #: (operators left to the interpreter and why, how sure the others' integers are) -> what becomes of the file
 Made = Callable[[Mapping[int, str], Exact], Artifact]
-Within = Callable[[list[Array]], bool]  #: whether what differs on these inputs is within what is stated of each layer
 
 INFERENCES = 8
 USUAL_WORK = 1_000_000_000  #: multiply-accumulates of all of them: some 2 s of LiteRT's reference kernels
@@ -58,6 +58,16 @@ class Disagreement(TilewrightError):
 
 
 @dataclass(frozen=True)
+class Compared:
+    """How an artifact compares with its oracle: ``words``, empty where it gives the same; ``ran``: whether it gave
+    anything at all; and what was measured of each output."""
+
+    words: str
+    ran: bool = True
+    outputs: tuple[Measured, ...] = ()
+
+
+@dataclass(frozen=True)
 class Oracle:
     """What the file's interpreter gives for ``inputs``, both in the order of the model's tensors, stacked."""
 
@@ -67,30 +77,32 @@ class Oracle:
 
     def difference(self, artifact: Artifact) -> str:
         """How the artifact differs, in words; empty where it gives the same."""
-        return self._compared(artifact)[0]
+        return self.compared(artifact).words
 
     def refusal(self, artifact: Artifact) -> str:
         """Why the artifact gives nothing at all for these inputs, in words; empty where it gives something."""
-        words, ran = self._compared(artifact)
-        return "" if ran else words
+        found = self.compared(artifact)
+        return "" if found.ran else found.words
 
-    def _compared(self, artifact: Artifact) -> tuple[str, bool]:
+    def compared(self, artifact: Artifact) -> Compared:
+        """The artifact run on the simulator."""
         exact = (replace(s, fast=False) if isinstance(s, InterpreterStep) else s for s in artifact.steps)
         executable = Executable(replace(artifact, steps=tuple(exact)), "sim", verified=True)
         try:
             y, _ = executable.run(self.inputs)
         except TilewrightError as error:  # of inputs that the interpreter takes
-            return str(error), False
+            return Compared(str(error), ran=False)
         mine = y if isinstance(y, list) else [y]
         scales = [tensor.scale for tensor in executable.outputs]
         try:
             found = compare(mine, self.outputs, scales)
         except TilewrightError as error:  # in a shape or type that the interpreter does not give
-            return str(error), True
+            return Compared(str(error))
+        outputs = tuple(measured(mine, self.outputs, artifact.named_outputs))
         # what no dequantisation gives is a float sum, which parts of a file may add in another order than its whole
         sums = [scale == 1.0 for scale in scales]
         equal = not any(unequal_elements(*each).any() for each in zip(mine, self.outputs, sums, strict=True))
-        return ("" if equal else str(found)), True
+        return Compared("" if equal else str(found), outputs=outputs)
 
 
 def oracle_of(source: Source, artifact: Artifact, elements: int) -> Oracle | str:
@@ -113,13 +125,13 @@ def _small(x: Array) -> Array:
     return np.abs(x % 2) if x.dtype.kind in "iu" and x.dtype.itemsize > 2 else x
 
 
-def agreed(
-    first: Artifact, source: Source, elements: int, made: Made, within: Within, progress: Progress
-) -> Artifact:  # fmt: skip
-    """The artifact ``first`` if it agrees with the file's interpreter, else one that does, with :class:`Misread`.
+def agreed(first: Artifact, source: Source, elements: int, made: Made, progress: Progress) -> Artifact:
+    """The artifact ``first`` if it agrees with the file's interpreter, else one that does, with what was measured.
 
-    ``elements``: of all tensors of an image. An operator that is not proven may differ, by what is stated of it: one
-    that leaves those to the interpreter must agree. Raises :class:`Disagreement` if none does.
+    ``elements``: of all tensors of an image. Where ``close`` results are asked for, layers that are not proven may
+    differ; otherwise those that do are left to the interpreter. What differs though it is proven, or by more than is
+    stated of it, was misread: that is left to the interpreter with :class:`Misread`. Raises :class:`Disagreement` if
+    that does not help.
     """
     progress("comparing with the interpreter", 0, 0)
     oracle = oracle_of(source, first, elements)
@@ -127,15 +139,19 @@ def agreed(
         return _noted(first, uncompared=oracle)
     inputs = "an input" if len(oracle.inputs[0]) == 1 else f"{len(oracle.inputs[0])} inputs"
     agrees = f"equal to {oracle.package} on {inputs}"
-    if not (difference := oracle.difference(first)):
+    found = oracle.compared(first)
+    if not found.words:
         return _noted(first, compared=agrees)
     if not all(map(_same, oracle.outputs, outputs_of(source, oracle.inputs))):
         return _noted(first, uncompared=f"{oracle.package} {UNSTEADY}")
-    exact: Exact = "proven" if unproven(first) else source.exact
-    if exact != source.exact and not oracle.difference(made({}, exact)):
-        if within(oracle.inputs):
-            return _noted(first, compared=f"on {inputs} {difference}: by operators that are not proven")
-        exact = source.exact
+    exact = source.exact
+    if unproven(first) and found.ran:
+        if exact == "close":
+            return _noted(first, compared=f"compared with {oracle.package} on {inputs}", measured=[*found.outputs])
+        exact = "proven"
+        settled = _without_differing(source, oracle, made, agrees)
+        if settled is not None:
+            return settled
 
     operators = leads(source)
 
@@ -149,15 +165,42 @@ def agreed(
         if oracle.refusal(first) and (refusal := oracle.refusal(alone)):  # values decide shapes; it is said when run
             return _noted(first, uncompared=refusal)
         raise Disagreement(
-            f"{source.path}: {difference} of {oracle.package}, even with all operators left to it; please report this "
+            f"{source.path}: {found.words} of {oracle.package}, even with all operators left to it; please report this "
             "defect with the file"
         )
     left = [operators[k] for k in sorted(wrong)]
+    reason = f"computed otherwise than by {oracle.package} ({found.words}); please report this defect with the file"
+    named = _warn(source, left, reason)
+    artifact = made(dict.fromkeys(left, reason), source.exact)
+    if exact != source.exact and oracle.difference(artifact):
+        artifact = made(dict.fromkeys(left, reason), exact)
+    return _noted(artifact, compared=f"{agrees}, which computes {named}")
+
+
+def _without_differing(source: Source, oracle: Oracle, made: Made, agrees: str) -> Artifact | None:
+    """An artifact that agrees, with layers that are not proven left to the interpreter: those that were measured to
+    differ, or else all. None where neither helps."""
+    layers = source.differing(oracle.inputs)
+    left = {layer.position: f"measured to differ from {oracle.package} by {layer.largest} LSB" for layer in layers}
+    more = [layer.position for layer in layers if layer.largest > layer.bound]
+    if more:
+        reason = f"computed otherwise than by {oracle.package}; please report this defect with the file"
+        _warn(source, more, reason)
+        left |= dict.fromkeys(more, reason)
+    if left and not oracle.difference(artifact := made(left, source.exact)):
+        return _noted(artifact, compared=f"{agrees}, which computes {len(left)} layers that differed")
+    if not oracle.difference(artifact := made({}, "proven")):
+        return _noted(artifact, compared=f"{agrees}, which computes all layers that are not proven")
+    return None
+
+
+def _warn(source: Source, left: Sequence[int], reason: str) -> str:
+    """Name the operators at these positions, and warn that they were misread."""
     names = [source.operators[k].name for k in left]
     named = ", ".join([*names[:3], *(["..."] if names[3:] else [])]) or "its parts, as they were placed"
-    reason = f"computed otherwise than by {oracle.package} ({difference}); please report this defect with the file"
-    warnings.warn(f"{source.path}: {named}: {reason}; left to {oracle.package}", Misread, stacklevel=4)
-    return _noted(made(dict.fromkeys(left, reason), source.exact), compared=f"{agrees}, which computes {named}")
+    package = interpreters.PACKAGES[source.runtime][1]
+    warnings.warn(f"{source.path}: {named}: {reason}; left to {package}", Misread, stacklevel=5)
+    return named
 
 
 def leads(source: Source) -> list[int]:
@@ -199,5 +242,5 @@ def _same(a: Array, b: Array) -> bool:
     return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
 
 
-def _noted(artifact: Artifact, **words: str) -> Artifact:
+def _noted(artifact: Artifact, **words: Any) -> Artifact:
     return replace(artifact, options={**artifact.options, **words})

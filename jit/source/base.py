@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
-from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.exactness import LayerDifference, LayerExactness
 from tilewright.jit.graph import Graph
 from tilewright.jit.numbers.scales import NotRepresentable
 from tilewright.runtime.interpreters import InterpreterError
@@ -106,6 +106,10 @@ class Source(ABC):
 
     def unproven(self, part: bytes) -> list[LayerExactness]:
         """What of a part that :meth:`cut` gave may compute otherwise than within the whole."""
+        return []
+
+    def differing(self, inputs: Sequence[NDArray[Any]]) -> list[LayerDifference]:
+        """The layers that are not proven and give other integers than the interpreter, on stacks of inputs."""
         return []
 
     @abstractmethod

@@ -89,6 +89,8 @@ def print_report(report: Report, console: Console) -> None:
     console.print(Text(f"{report.artifact.name} on {data['config']}, device {report.device}", style="bold"))
     for name, value in rows:
         console.print(Text(f"{name:>8}  {value}"), soft_wrap=True)
+    for line in data["measured"]:
+        console.print(Text(f"measured  {line}"), soft_wrap=True)
     for note in report.notes[:_MOST_NOTES]:
         console.print(Text(f"    note  {note}", style="yellow"), soft_wrap=True)
     if len(report.notes) > _MOST_NOTES:

@@ -55,7 +55,8 @@ bound.</p>
 <p>{legend()}</p>
 <div class="scroll"><table>{_table(data)}</table></div>
 {_on_the_cpu(data)}
-{_notes(data)}
+{_listed("Measured when it was compiled", data["measured"])}
+{_listed("Notes", data["notes"])}
 <h2>Roofline</h2>
 <p>Each dot is a layer; its area is its share of the cycles, its colour what bounds it. The roof is what array and bus
 allow.</p>
@@ -242,10 +243,9 @@ def _on_the_cpu(data: dict[str, Any]) -> str:
     )
 
 
-def _notes(data: dict[str, Any]) -> str:
-    if not data["notes"]:
-        return ""
-    return "<h2>Notes</h2><ul>" + "".join(f"<li>{in_html(note)}</li>" for note in data["notes"]) + "</ul>"
+def _listed(title: str, lines: Sequence[str]) -> str:
+    items = "".join(f"<li>{in_html(line)}</li>" for line in lines)
+    return f"<h2>{title}</h2><ul>{items}</ul>" if lines else ""
 
 
 def timeline_data(data: dict[str, Any], runs: Sequence[ProgramRun]) -> dict[str, Any]:

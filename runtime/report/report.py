@@ -17,6 +17,7 @@ from tilewright.runtime.device_base import Counters
 from tilewright.runtime.report.advice import advice
 from tilewright.runtime.report.html import render_html, render_small
 from tilewright.runtime.report.layers import layer_entry, program_layers, ratio
+from tilewright.runtime.report.measured import measured_lines
 from tilewright.runtime.report.run import ProgramRun, launches
 from tilewright.runtime.report.trace import trace_events
 from tilewright.runtime.steps import LaunchStep
@@ -96,8 +97,6 @@ class Report:
         notes += [f"a schedule was rejected, another taken: {reason}" for reason in options.get("rejected", [])]
         if reason := options.get("unplaced"):
             notes.append(f"no placement was sought, all that can runs on the accelerator: {reason}")
-        if reason := options.get("uncompared"):
-            notes.append(f"was not compared with the file's interpreter when it was compiled: {reason}")
         if others := options.get("left_out"):
             notes.append(f"the file's first network alone was compiled, not its signatures {', '.join(others)}")
         if self.artifact.batch > 1:
@@ -261,6 +260,8 @@ class Report:
             "engines": self.engines(),
             "stalls": self._stalls(),
             "layers": self.layers,
+            "measured": measured_lines(self.artifact.options),
+            "outputs": list(self.artifact.options.get("measured", [])),
             "notes": self.notes,
             "macs_of_model": placed_macs(self.artifact)[1],
             "operators": list(self.artifact.options.get("operators", [])),

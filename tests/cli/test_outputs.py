@@ -26,7 +26,7 @@ ALL: dict[str, Callable[..., Any]] = {name: function for name, function, _ in CO
 ALL |= {f"{group} {name}": function for group, _, members in GROUPS for name, function, _ in members}
 #: texts that name no file
 NO_FILE = {
-    "run": {"device", "objective"}, "compile": {"objective"}, "inspect": {"objective"},
+    "run": {"device", "exact", "objective"}, "compile": {"exact", "objective"}, "inspect": {"exact", "objective"},
     "explore": {"board", "objective", "weight", "clock", "sampler", "set_", "storage", "scheduler"},
     "fuzz": {"seeds"}, "attack": {"formats"}, "models fetch": {"names", "base_url"},
 }  # fmt: skip

@@ -31,6 +31,7 @@ from tilewright.runtime import records
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs
 from tilewright.runtime.executable import of_batch
 from tilewright.runtime.records import BOUND
+from tilewright.runtime.report.measured import measured_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,6 +76,8 @@ def compile_model(
         f"{output}: {artifact.name} for {artifact.config.name}, {instructions:,} instructions, "
         f"{output.stat().st_size:,} bytes, compiled {source}"
     )
+    for words in measured_lines(artifact.options):
+        say(f"measured: {words}")
 
 
 def inspect(
@@ -161,10 +164,8 @@ def print_artifact(artifact: Artifact, console: Console, programs: bool) -> None
         line(f"{saved:,} MACs left out: of channels that nobody reads, constant or equal ones")
     for rule, operator in (made for program in artifact.programs for made in program.meta.get("substitutions") or ()):
         line(f"substituted at {operator}: {rule.replace('_', ' ')}")
-    if words := artifact.options.get("compared"):
-        line(f"integers, when it was compiled: {words}")
-    if words := artifact.options.get("uncompared"):
-        line(f"integers, when it was compiled: not compared, {words}")
+    for words in measured_lines(artifact.options):
+        line(f"measured: {words}")
     if not programs:
         return
     for number, program in enumerate(artifact.programs):

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.files import name_of
 from tilewright.jit.errors import ModelError, Unsupported
-from tilewright.jit.exactness import LayerExactness
+from tilewright.jit.exactness import LayerDifference, LayerExactness
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.layers import elementwise, per_channel
 from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
@@ -22,6 +23,7 @@ from tilewright.jit.source.onnx import foreign, functions, quantised, validate
 from tilewright.jit.source.onnx.batch import one_image
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.indices import limits
+from tilewright.jit.source.onnx.layerwise import differing
 from tilewright.jit.source.onnx.layout import orders
 from tilewright.jit.source.onnx.prepared import Node, Prepared, computed_types
 from tilewright.jit.source.onnx.real import Stretch
@@ -128,6 +130,13 @@ class OnnxSource(Source):
     def unproven(self, part: bytes) -> list[LayerExactness]:
         names = [self.operators[position].name for position in sorted(self._sums.moved(part))]
         return [LayerExactness(name, ONNX_RUNTIME, 1, 0, bound=1, worst=1.0, method=_MOVED) for name in names]
+
+    def differing(self, inputs: Sequence[NDArray[Any]]) -> list[LayerDifference]:
+        return [] if self.batch > 1 else differing(self, inputs)
+
+    def key(self, tensor: str) -> str | None:
+        """The tensor of the prepared graph that one of the last :meth:`build` holds in the file's own form."""
+        return self._keys.get(tensor)
 
     def is_stateful(self, operators: Sequence[int]) -> bool:
         return False  # ONNX has no operator that remembers an inference
