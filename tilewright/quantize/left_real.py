@@ -7,11 +7,13 @@ they leave nothing of the scores, and infinities have no scale at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.quantize.base import Array, Tensors
+from tilewright.quantize.operators import Operator, Seen
+from tilewright.quantize.output_ends import faint_ends
 
 LOOKED_AT = 16  #: inputs that are looked at
 MASKED = -100.0  #: of what a softmax reads: so far below others it gives zero, and 8 bits have steps of 0.4 or more
@@ -27,18 +29,6 @@ _MOVES = {
 
 
 @dataclass(frozen=True)
-class Operator:
-    """Of a float model: the tensors that it reads, constants among them, and makes. ``beyond``: why the quantiser
-    cannot have it, if it cannot."""
-
-    name: str
-    kind: str
-    reads: tuple[str, ...]
-    makes: tuple[str, ...]
-    beyond: str = ""
-
-
-@dataclass(frozen=True)
 class LeftReal:
     """``operators``: those that stay. ``stay``: sentences that say which, and why. ``wild``: tensors that are not
     finite in all inferences."""
@@ -49,18 +39,23 @@ class LeftReal:
 
 
 def left_real(
-    operators: Sequence[Operator], constants: Mapping[str, Array], tensors: Tensors, inputs: Iterable[Sequence[Array]]
+    operators: Sequence[Operator],
+    outputs: Sequence[str],
+    constants: Mapping[str, Array],
+    tensors: Tensors,
+    inputs: Iterable[Sequence[Array]],
 ) -> LeftReal:
     """What stays of a float model.
 
     ``constants``: of float32. ``tensors`` computes those of the model; ``inputs``: of some inferences.
     """
-    seen = _Seen()
+    seen = Seen()
     for values in (constants, *(tensors(x) for x in inputs)):
         for name, value in values.items():
             seen.add(name, value)
     masked = _masked(operators, seen)
     lowest = min((seen.least[name] for name in masked), default=0.0)
+    ends = faint_ends(operators, outputs, seen)
     found: dict[str, list[Operator]] = {}
     for operator in operators:
         touched = {*operator.reads, *operator.makes}
@@ -69,6 +64,8 @@ def left_real(
             reason = "values that are not finite have no scale"
         elif not reason and touched & masked:
             reason = f"of values down to {lowest:g} ahead of a softmax, 8 bits leave nothing of the others"
+        elif not reason:
+            reason = ends.get(operator.name, "")
         if reason:
             found.setdefault(reason, []).append(operator)
     stay = [f"{_listed(those)} in float32 on the CPU: {reason}" for reason, those in found.items()]
@@ -81,28 +78,7 @@ def _listed(operators: Sequence[Operator]) -> str:
     return f"{first}{more} {'stays' if len(operators) == 1 else 'stay'}"
 
 
-@dataclass
-class _Seen:
-    """Of each float32 tensor and constant: the least and the greatest finite value, zero among them; and the tensors
-    that are not finite throughout."""
-
-    least: dict[str, float] = field(default_factory=dict)
-    most: dict[str, float] = field(default_factory=dict)
-    wild: set[str] = field(default_factory=set)
-
-    def add(self, name: str, value: Array) -> None:
-        finite = np.isfinite(value)
-        if not finite.all():
-            self.wild.add(name)
-        self.least[name] = min(self.least.get(name, 0.0), float(np.min(value, where=finite, initial=0.0)))
-        self.most[name] = max(self.most.get(name, 0.0), float(np.max(value, where=finite, initial=0.0)))
-
-    def size(self, name: str) -> float:
-        """The greatest magnitude."""
-        return max(-self.least[name], self.most[name])
-
-
-def _masked(operators: Sequence[Operator], seen: _Seen) -> set[str]:
+def _masked(operators: Sequence[Operator], seen: Seen) -> set[str]:
     """The tensors from where a mask meets scores to the softmax that reads them."""
     makers = {name: operator for operator in operators for name in operator.makes}
     masked: set[str] = set()

@@ -27,8 +27,9 @@ from tilewright.quantize.base import (
     samples,
     stored,
 )
-from tilewright.quantize.left_real import LOOKED_AT, Operator, left_real
+from tilewright.quantize.left_real import LOOKED_AT, left_real
 from tilewright.quantize.litert_model import SIGNATURE, float_form, has_scales, signed, with_results
+from tilewright.quantize.operators import Operator
 from tilewright.runtime import interpreters
 from tilewright.runtime.litert.beyond import has_beyond
 from tilewright.runtime.litert.foreign import way_out_of_foreign
@@ -73,6 +74,7 @@ class LitertQuantiser(Quantiser):
             TensorSpec(d["name"], tuple(int(n) for n in d["shape"]), np.dtype(d["dtype"]).name, 1.0, 0)
             for d in self._real.get_input_details()
         ]
+        self._outputs = [detail["name"] for detail in self._real.get_output_details()]
         constant = {t.index for t in file.tensors if t.data is not None}
         folded = set()
         for op in file.operators:
@@ -103,7 +105,7 @@ class LitertQuantiser(Quantiser):
         from ai_edge_quantizer import calibrator, quantizer
         from ai_edge_quantizer.utils import qsv_utils
 
-        real = left_real(self._operators, self._constants, self.tensors(None), samples(data, LOOKED_AT))
+        real = left_real(self._operators, self._outputs, self._constants, self.tensors(None), samples(data, LOOKED_AT))
         self.stay = real.stay
         results = [operator.makes[0] for operator in real.operators if operator.makes]
         examples = [{f"x{i}": x for i, x in enumerate(one)} for one in samples(data, data[0].shape[0])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.quantize.base import Array
-from tilewright.quantize.left_real import Operator
+from tilewright.quantize.operators import Operator
 
 
 def operators_of(model: Any) -> list[Operator]:

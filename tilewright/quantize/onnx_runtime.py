@@ -109,7 +109,8 @@ class OnnxQuantiser(Quantiser):
         wanted = [source_of(x) for x in few]
         self._require_the_same(few, wanted)
         faint = FaintSoftmaxes(self.model, self.tensors(None))
-        real = left_real(operators_of(self.model), constants_of(self.model), faint.tensors, few)
+        outputs = [value.name for value in self.model.graph.output]
+        real = left_real(operators_of(self.model), outputs, constants_of(self.model), faint.tensors, few)
         self.stay = [*self.stay, *real.stay]
         with _quiet(), tempfile.TemporaryDirectory() as folder:
             source, target = Path(folder) / "prepared.onnx", Path(folder) / "quantised.onnx"
