@@ -152,8 +152,10 @@ class SimDevice(Device):
     def _simulate(self, machines: SimpleQueue[tuple[Functional, list[NDArray[np.uint8]]]], k: int) -> None:
         """Compute inference k on whichever of the machines is free."""
         functional, memories = machines.get()
-        result = functional.run(_views(functional.program, memories, k))
-        machines.put((functional, memories))
+        try:
+            result = functional.run(_views(functional.program, memories, k))
+        finally:  # else other inferences wait for this machine for ever
+            machines.put((functional, memories))
         if result.fault is not None:
             raise self._fault(functional.program, result.fault)
 

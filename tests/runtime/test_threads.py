@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import time
 from collections import OrderedDict
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.conftest import HANG
 from tests.runtime.board import open_board
 from tests.runtime.network import TINY, images, make_artifact, make_program, reference
 from tests.runtime.remote.serving import serving
@@ -319,3 +321,30 @@ def test_devices_on_one_board_alternate(toolchain: None, tmp_path: Path) -> None
     with other, pytest.raises(OverlayError, match="another overlay since"):
         second(image_of(9))
     assert np.array_equal(second(image_of(9)), reference(image_of(9))[1].reshape(1, 32))
+
+
+def test_a_machine_that_fails_is_free_for_the_other_inferences(monkeypatch: pytest.MonkeyPatch) -> None:
+    executable = Executable(make_artifact(), SimDevice(TINY, jobs=2))
+    compute, calls = Functional.run, itertools.count()
+
+    def fails_twice(self: Functional, segments: Any) -> Any:
+        if next(calls) < 2:  # both machines
+            raise MemoryError("no room")
+        return compute(self, segments)
+
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            executable.run(np.concatenate([image_of(k) for k in range(8)]))
+        except MemoryError as error:
+            raised.append(error)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Functional, "run", fails_twice)
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(HANG)
+        assert not thread.is_alive(), "the other inferences wait for a machine for ever"
+    assert len(raised) == 1
+    assert wrong_results([lambda x: executable.run(x)[0]], 4) == []
