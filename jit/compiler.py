@@ -13,13 +13,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from tilewright.config import Config
+from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
 from tilewright.jit.cost.lower_bound import layer_macs
+from tilewright.jit.defects import why_not
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.plan.policy import Policy
-from tilewright.jit.programs import FAILURES, POLICIES, ProvenProgram, best_program, described, is_large
+from tilewright.jit.programs import POLICIES, ProvenProgram, best_program, is_large
 from tilewright.jit.recurrent.program import is_recurrent
 from tilewright.jit.sides import accelerator_graphs, host_step, stages_and_placement, subgraph
 from tilewright.jit.simplify import best_substitutions, simplified
@@ -168,12 +170,13 @@ def _programs(
         if _key(part) not in memory:
             memory[_key(part)] = _fastest(part, config, options, progress)
         return [part]
-    except FAILURES as error:
+    except Exception as error:
+        reason = why_not(error, part.ops[0].name if len(part.ops) == 1 else part.name)
         if len(part.ops) == 1:
             (op,) = part.ops
             if not op.covers:
                 raise
-            raise NeedsHost(dict.fromkeys(op.covers, described(error)), described(error)) from error
+            raise NeedsHost(dict.fromkeys(op.covers, reason), reason) from error
     middle = len(part.ops) // 2
     whole = Graph(part.name, part.inputs, part.outputs, part.tensors, part.ops)
     halves = (part.ops[:middle], part.ops[middle:])
@@ -201,8 +204,8 @@ def _faster(compiled: Callable[[Substitutions], ProvenProgram], substitutions: S
         return plain
     try:
         changed = compiled(substitutions)
-    except FAILURES as error:
-        return replace(plain, rejected=(*plain.rejected, described(error)))
+    except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+        return replace(plain, rejected=(*plain.rejected, why_not(error, "a program with substitutions")))
     return min(plain, changed, key=lambda made: simulate_timing(made.program).cycles)
 
 
@@ -219,8 +222,11 @@ def paying(graph: Graph, config: Config) -> Substitutions:
         steps = () if _moves_nothing(part) else promising(part, config)
         if not steps:
             continue
-        with contextlib.suppress(*FAILURES):  # it becomes several programs, if any
+        try:
             best = _faster(partial(_reduced_program, part, config, POLICIES, None), steps)
+        except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+            why_not(error, part.name)  # it becomes several programs, if any
+        else:
             found += tuple(Substitution(*names) for names in best.program.meta["substitutions"])
     return found
 
@@ -247,7 +253,7 @@ def _rounds(
     them. A stage in several rounds that are not a program each is one."""
     rounds = [Round(whole, [])] if how is None else how.rounds(whole, config)
     if len(rounds) > 1:
-        with contextlib.suppress(NeedsHost, *FAILURES):
+        with contextlib.suppress(NeedsHost, TilewrightError):
             made = [(each, [compiled(part) for part in each.graphs]) for each in rounds]
             if all(_is_one(parts) for _, stretches in made for parts in stretches):
                 return made

@@ -8,12 +8,12 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from tilewright.config import Config, ConfigError
-from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.verifier import verify
 from tilewright.jit.cost.estimate import streams
 from tilewright.jit.cost.lower_bound import LowerBound, layer_bounds, network_bound
 from tilewright.jit.cost.slices import best_slices
+from tilewright.jit.defects import why_not
 from tilewright.jit.emit.edges import dram_layout, edges
 from tilewright.jit.emit.emitter import Emitter
 from tilewright.jit.emit.writer import INPUT, OUTPUT, SCRATCH
@@ -62,11 +62,6 @@ Made = tuple[Program, Lowered, dict[str, int]]  #: with the byte offsets of inpu
 Decided = tuple[Hashable, float | None, Callable[[], Made]]
 Attempt = Callable[[], Decided]
 
-#: What a schedule may fail with. Whatever it is, another is tried, in the end the host, and the report says so.
-FAILURES = (
-    TilewrightError, ValueError, LookupError, TypeError, ArithmeticError, AssertionError, AttributeError, StopIteration,
-)  # fmt: skip
-
 
 @dataclass(frozen=True)
 class ProvenProgram:
@@ -103,7 +98,7 @@ def best_program(
     found: list[tuple[int, ProvenProgram]] = []
     written, large = 0, is_large(graph)
     timed: dict[Hashable, int] = {}  #: cycles of what was decided before; small graphs leave little to decide
-    failures: list[Exception] = []
+    failures: dict[Exception, str] = {}  #: and what the report says of each
     refusals: list[Exception] = []
 
     def attempt(number: int, make: Attempt) -> int | None:
@@ -125,8 +120,8 @@ def best_program(
         except PlaceError as error:  # it does not fit: no defect
             refusals.append(error)
             return None
-        except FAILURES as error:
-            failures.append(error)
+        except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+            failures[error] = why_not(error, f"a schedule of {graph.name}")
             return None
         timed[key] = cycles
         written += program.instruction_count
@@ -151,9 +146,9 @@ def best_program(
                 progress("proving", 0, 0)
             try:
                 _check(graph, candidate)
-                return replace(candidate, rejected=tuple(described(error) for error in failures))
-            except FAILURES as error:
-                failures.append(error)
+                return replace(candidate, rejected=tuple(failures.values()))
+            except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+                failures[error] = why_not(error, f"a schedule of {graph.name}")
         timed.clear()
         return None
 
@@ -212,11 +207,6 @@ def _check(graph: Graph, best: ProvenProgram) -> None:
         layer["compared"] = proof.reason
 
 
-def described(error: Exception) -> str:
-    """What went wrong, for the report."""
-    return str(error) if isinstance(error, TilewrightError) else f"{type(error).__name__}: {error}"
-
-
 def _near(found: list[tuple[int, ProvenProgram]], times: float) -> bool:
     """Whether the fastest program takes at most so many times the lower bound."""
     return bool(found) and min(c for c, _ in found) <= times * found[0][1].program.meta[BOUND]
@@ -244,8 +234,9 @@ def _promises(forms: _Forms, tiles: Callable[[], TiledProgram]) -> bool:
     """Whether tiles are thought to be near the lower bound."""
     try:
         return tiles().choose(forms.config).cycles <= SURE * network_bound(forms.bounds, forms.config)
-    except FAILURES:
-        return False  # what is wrong is said where they are tried in their turn
+    except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+        why_not(error, f"tiles of {forms.graph.name}")
+        return False  # refused where they are tried in their turn, too
 
 
 def _tiled(forms: _Forms, tiles: Callable[[], TiledProgram], plan: Config) -> Decided:

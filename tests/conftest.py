@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+os.environ["TILEWRIGHT_DEFECTS"] = "raise"  # here and in processes that tests start: a defect fails the test
 HANG = 600  #: seconds after which a process of a test counts as stuck, on a machine that has other work too
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.spec import Combine, roundings
 from tilewright.jit import graph as g
+from tilewright.jit.defects import why_not
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, Requant, TensorSpec
 from tilewright.jit.kernels.base import Node
@@ -117,9 +118,10 @@ class _Lowering:
                     self._declare(name, self.graph.tensors[name].shape)
                 if not isinstance(op, apart):
                     self.lower(op)
-            except PlaceError as error:
+            except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+                reason = why_not(error, op.name)
                 if not isinstance(op, apart):
-                    found[op.name] = error
+                    found[op.name] = error if isinstance(error, PlaceError) else PlaceError(f"{op.name}: {reason}")
         return found
 
     # -- names -----------------------------------------------------------------------------------------

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from tilewright.jit.errors import Unsupported
+from tilewright.jit.defects import why_not
 from tilewright.jit.graph import Graph
-from tilewright.jit.numbers.scales import NotRepresentable
 from tilewright.jit.relax.compat import Expr, Var
 from tilewright.jit.relax.compat_passes import Check, Fusion
 from tilewright.jit.relax.rules import elementwise, move, pool, weighted
@@ -34,7 +33,8 @@ def table(semantics: str, refuse: Refusal | None = None, batch: int = 1) -> list
             site = Site(builder=builder, root=root, bound=bound, arguments={}, name=str(var.name))
             try:
                 rule.lower(site)
-            except (Unsupported, NotRepresentable):
+            except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+                why_not(error, site.name)
                 return False
             proven = all(entry.proven for entry in builder.exactness)
             return proven and (refuse is None or refuse(_alone(builder)) is None)

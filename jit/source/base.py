@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerDifference, LayerExactness
 from tilewright.jit.graph import Graph
-from tilewright.jit.numbers.scales import NotRepresentable
-from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.records import Exact
 
 if TYPE_CHECKING:
@@ -50,20 +48,6 @@ class Built:
     exactness: list[LayerExactness] = field(default_factory=list)
     doubtful: list[LayerExactness] = field(default_factory=list)
     output_names: tuple[str, ...] = ()
-
-
-#: What a rule may trip over in a form that nobody foresaw: such an operator belongs to the interpreter.
-NOT_UNDERSTOOD = (
-    Unsupported, NotRepresentable, InterpreterError,
-    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError,
-)  # fmt: skip
-
-
-def why_not(error: Exception) -> str:
-    """The reason that an operator is left to the interpreter for."""
-    if isinstance(error, (Unsupported, NotRepresentable, InterpreterError)):
-        return str(error)
-    return f"a form that the rule does not understand ({type(error).__name__}: {error})"
 
 
 class Source(ABC):

@@ -19,6 +19,7 @@ from tilewright.fuzz.seeds import SeedError, check_recipe, check_seed, seed_conf
 from tilewright.fuzz.shrink import failure_class
 from tilewright.fuzz.tensors import BuildError
 from tilewright.interrupts import unheard
+from tilewright.jit.defects import DEFECTS
 
 CASE_SECONDS = 300.0  #: a case that takes longer is ended and counts as a traceback
 
@@ -194,6 +195,7 @@ class Pool:
 
 def _serve(connection: Connection) -> None:
     """The life of a worker process: a task or a recipe comes in, what became of it goes out."""
+    os.environ[DEFECTS] = "raise"  # whatever the compiler does with them for users
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the importers and interpreters print what they do not like
     with tempfile.TemporaryDirectory(prefix="tilewright-") as scratch:
         while True:

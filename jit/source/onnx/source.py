@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.files import name_of
+from tilewright.jit.defects import why_not
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerDifference, LayerExactness
 from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.layers import elementwise, per_channel
 from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
-from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
+from tilewright.jit.source.base import Built, Source, SourceOperator
 from tilewright.jit.source.macs import ONNX, count_macs
 from tilewright.jit.source.onnx import foreign, functions, quantised, validate
 from tilewright.jit.source.onnx.batch import one_image
@@ -165,8 +166,8 @@ class OnnxSource(Source):
                     isinstance(op, (Conv2D, DepthwiseConv2D)) for op in builder.ops[count:]
                 )
                 self._refuse_doubtful(builder.exactness[noted:], weighted, built)
-            except NOT_UNDERSTOOD as error:
-                reason = why_not(error)
+            except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+                reason = why_not(error, name)
                 del builder.exactness[noted:]
                 for forms in (values.files, values.chips, values.reshaped, values.rearranged):
                     for key in [k for k in forms if _stands_for(k) in unit.outputs]:

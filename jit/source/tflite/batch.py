@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from tilewright.jit.defects import why_not
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.source.base import NOT_UNDERSTOOD
 from tilewright.jit.source.tflite import dilation
 from tilewright.jit.source.tflite.file import File, Operator
 
@@ -39,7 +39,8 @@ def take_one_image(file: File) -> int:
     (batch,) = sizes
     try:
         batched = _batched(file, batch)
-    except NOT_UNDERSTOOD:  # options or operands that a rule does not expect
+    except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+        why_not(error, str(file.path))
         return 1
     for index in batched:
         shape = file.tensors[index].shape

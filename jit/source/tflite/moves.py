@@ -101,7 +101,11 @@ def _unpack(site: Site, x: Positions) -> list[Positions]:
 def _gather(site: Site, x: Positions) -> list[Positions]:
     if site.option("batchDims"):
         raise Unsupported("a gather by batch")
-    return [np.take(x, site.constant(1).astype(np.int64), site.option("axis"))]
+    indices, axis = site.constant(1).astype(np.int64), site.option("axis")
+    size = x.shape[axis]
+    if np.any((indices < -size) | (indices >= size)):
+        raise Unsupported(f"indices beyond the {size} elements of axis {axis}")
+    return [np.take(x, indices, axis)]
 
 
 def _mirror_pad(site: Site, x: Positions) -> list[Positions]:

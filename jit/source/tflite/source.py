@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tilewright.files import name_of, read_bytes
+from tilewright.jit.defects import why_not
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.layers.builder import LITERT, GraphBuilder, Quantisation
-from tilewright.jit.source.base import NOT_UNDERSTOOD, Built, Source, SourceOperator, why_not
+from tilewright.jit.source.base import Built, Source, SourceOperator
 from tilewright.jit.source.macs import TFLITE, count_macs
 from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.tflite import dilation
@@ -120,8 +121,8 @@ class TfliteSource(Source):
                 if len(builder.ops) == count:
                     built.notes[op.index] = "no arithmetic; the same elements"
                 return
-            except NOT_UNDERSTOOD as error:
-                reason = why_not(error)
+            except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+                reason = why_not(error, name)
                 del builder.exactness[noted:]
                 for index in op.outputs:
                     values.forget(index)
@@ -136,7 +137,8 @@ class TfliteSource(Source):
         try:
             tensor = found.lower(self._site(found.layer, name, values, found.covers))
             values.set_chip(result, tensor)
-        except NOT_UNDERSTOOD:  # each says why
+        except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
+            why_not(error, name)  # as each by itself says why, too
             del values.builder.exactness[noted:]
             values.forget(result)
             return False
@@ -160,7 +162,8 @@ class TfliteSource(Source):
         noted = len(values.builder.exactness)
         try:
             made = listed(rule(site))
-        except NOT_UNDERSTOOD:
+        except Exception as error:
+            why_not(error, name)
             del values.builder.exactness[noted:]
             joined = by_image(site, rule)
             if joined is None:
