@@ -63,7 +63,7 @@ def out_of_range(*_: Any, **__: Any) -> Any:
 
 
 def no_key(*_: Any, **__: Any) -> Any:
-    return {}["conv"]
+    return dict[str, int]()["conv"]
 
 
 def nothing(*_: Any, **__: Any) -> Any:
@@ -151,10 +151,10 @@ def test_a_defect_in_a_rule_of_relax(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "RULES", (replace(rule, lower=no_attribute),))
     ((_, _, check), *_), var = patterns.table("onnxruntime"), SimpleNamespace(name="conv")
     with pytest.raises(AttributeError):
-        check(var, None, {})  # type: ignore[arg-type]
+        check(var, None, {})
     monkeypatch.delenv(DEFECTS)
     with pytest.warns(Defect, match="conv: a defect of Tilewright"):
-        assert not check(var, None, {})  # type: ignore[arg-type]
+        assert not check(var, None, {})
 
 
 @pytest.mark.parametrize("refusal", [Unsupported("no"), NotRepresentable("no"), PlaceError("no")])
