@@ -10,15 +10,16 @@
 
 #define CHUNK 16
 
-/* Moves CHUNK bytes from anywhere to anywhere. gcc for ARM makes eight instructions of a memcpy, and two of a vector. */
-static inline void copy_chunk(uint8_t *restrict out, const uint8_t *restrict in) {
+/* CHUNK bytes from anywhere to anywhere. gcc for ARM makes eight instructions of a memcpy, and two of a vector. */
 #ifdef __GNUC__
-  typedef uint8_t vector __attribute__((vector_size(CHUNK), aligned(1)));
-  *(vector *)out = *(const vector *)in;
+typedef uint8_t chunk __attribute__((vector_size(CHUNK), aligned(1)));
+static inline chunk load_chunk(const uint8_t *in) { return *(const chunk *)in; }
+static inline void store_chunk(uint8_t *out, chunk c) { *(chunk *)out = c; }
 #else
-  memcpy(out, in, CHUNK);
+typedef struct { uint8_t bytes[CHUNK]; } chunk;
+static inline chunk load_chunk(const uint8_t *in) { chunk c; memcpy(&c, in, CHUNK); return c; }
+static inline void store_chunk(uint8_t *out, chunk c) { memcpy(out, &c, CHUNK); }
 #endif
-}
 
 static size_t padded_bytes(const struct tilewright_pack *p) {
   return (size_t)(p->top + p->height + p->bottom) * (size_t)(p->left + p->width + p->right) * (size_t)p->channels;
@@ -109,7 +110,7 @@ static int pad_image(const struct tilewright_pack *p, const uint8_t *in, uint8_t
 
 /* So many chunks, the last of which may be more than is wanted. */
 static inline void copy_chunks(uint8_t *restrict out, const uint8_t *restrict in, int32_t chunks) {
-  for (int32_t k = 0; k < chunks; k++) copy_chunk(out + k * CHUNK, in + k * CHUNK);
+  for (int32_t k = 0; k < chunks; k++) store_chunk(out + k * CHUNK, load_chunk(in + k * CHUNK));
 }
 
 /* A window's `lines` stretches of `run` bytes, `apart` bytes from each other, one after another in `out`. */
@@ -139,12 +140,13 @@ static void one_position(const struct window *w, const uint8_t *in, uint8_t *out
 static void many_positions(const struct window *w, const uint8_t *restrict in, uint8_t *restrict out, int32_t count, uint8_t pad) {
   const int32_t run = w->run, size = w->lines * w->taps * run + w->tail;
   const size_t line = w->line, across = w->across;
-  uint8_t tail[CHUNK];
-  memset(tail, pad, CHUNK);
+  uint8_t pads[CHUNK];
+  memset(pads, pad, CHUNK);
+  const chunk tail = load_chunk(pads);
 #define POSITIONS(LINES, CHUNKS)                               \
   for (; count > 0; count--, in += across, out += size) {      \
     copy_window(out, in, LINES, run, line, CHUNKS);            \
-    if (w->tail) copy_chunk(out + size - w->tail, tail);    \
+    if (w->tail) store_chunk(out + size - w->tail, tail);    \
   }
   if (w->taps > 1 || w->tail > CHUNK || run > 2 * CHUNK)
     for (; count > 0; count--, in += across, out += size) one_position(w, in, out, pad, 0);

@@ -38,6 +38,17 @@ struct tilewright_unpack {
   int32_t value_offset, type;
 };
 
+/* Where bytes of a segment lie in DRAM: `ports` words of `word` bytes are a beat, `beats` of them a block. */
+struct tilewright_order {
+  int32_t word, ports, beats;
+};
+
+/* Bytes of a segment from number `begin` on to its memory, and out of it. */
+TILEWRIGHT_API void tilewright_to_dram(const struct tilewright_order *o, uint8_t *memory, size_t begin,
+                                       const uint8_t *data, size_t size);
+TILEWRIGHT_API void tilewright_from_dram(const struct tilewright_order *o, const uint8_t *memory, size_t begin,
+                                         uint8_t *data, size_t size);
+
 /* Bytes that packing writes for one inference, and bytes of working memory that it needs. */
 TILEWRIGHT_API size_t tilewright_pack_size(const struct tilewright_pack *p);
 TILEWRIGHT_API size_t tilewright_pack_scratch(const struct tilewright_pack *p);

@@ -1,0 +1,42 @@
+"""``registers.h``: the register map for C, derived from :mod:`tilewright.isa.registers`.
+
+``python -m tilewright.runtime.native.registers`` writes it; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from pathlib import Path
+
+from tilewright.isa.registers import GLOBAL, ID_VALUE, SEGMENT_BASE, SEGMENT_SPACING, Control, Status
+
+HEADER = Path(__file__).parent / "registers.h"
+
+
+def registers_header() -> str:
+    """The text of the header."""
+
+    def bits(prefix: str, values: type[IntEnum]) -> str:
+        return ", ".join(f"{prefix}_{value.name} = {value.value}" for value in values)
+
+    registers = "".join(f"  REGISTER_{r.name} = {r.offset:#05x},\n" for r in GLOBAL)
+    return f"""/* Made by python -m tilewright.runtime.native.registers from isa/registers.py. */
+#ifndef TILEWRIGHT_REGISTERS_H
+#define TILEWRIGHT_REGISTERS_H
+
+#define ID_VALUE UINT32_C({ID_VALUE:#x})
+
+enum {{ /* byte offsets */
+{registers}  SEGMENT_BASE = {SEGMENT_BASE:#05x}, /* address in two halves, limit in beats, stride in bytes */
+  SEGMENT_SPACING = {SEGMENT_SPACING:#x}
+}};
+
+enum {{ {bits("CONTROL", Control)} }};
+enum {{ {bits("STATUS", Status)} }};
+
+#endif
+"""
+
+
+if __name__ == "__main__":
+    HEADER.write_text(registers_header())
