@@ -1,5 +1,6 @@
 /* Reading an artifact's file; artifact.py and isa/container.py have its layout. */
 #include "bytes.h"
+#include "contract.h"
 #include "internal.h"
 
 #include <stdarg.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 
 #define AGAIN "compile the model again"
-enum { PREFIX = 52, PROGRAM_PREFIX = 20, DIGEST = 32, FORMAT_VERSION = 1 };
+enum { PREFIX = 52, PROGRAM_PREFIX = 20, DIGEST = 32 };
 
 tilewright_code tw_fail(tilewright *t, tilewright_code code, const char *format, ...) {
   if (t->code) return t->code;
@@ -139,9 +140,9 @@ static void read_segment(const struct part *p, struct segment *s, struct blobs *
 /* The container of one program. The artifact's checksum covers it: its own is not looked at. */
 static tilewright_code read_program(tilewright *t, struct program *program, const uint8_t *data, size_t size, const char *what) {
   static const uint8_t magic[8] = "TWPROG\r\n";
-  if (size < PROGRAM_PREFIX + 4 + DIGEST || memcmp(data, magic, 8) || bytes_u32(data + 8) != FORMAT_VERSION ||
+  if (size < PROGRAM_PREFIX + 4 + DIGEST || memcmp(data, magic, 8) || bytes_u32(data + 8) != PROGRAM_FORMAT ||
       bytes_u64(data + 12) != size - PROGRAM_PREFIX - DIGEST)
-    return tw_fail(t, TILEWRIGHT_DAMAGED, "%s: no program of format %d; " AGAIN, what, (int)FORMAT_VERSION);
+    return tw_fail(t, TILEWRIGHT_DAMAGED, "%s: no program of format %d; " AGAIN, what, (int)PROGRAM_FORMAT);
   const uint8_t *body = data + PROGRAM_PREFIX + 4, *end = data + size - DIGEST;
   const uint32_t length = bytes_u32(body - 4);
   if (length > (size_t)(end - body)) return tw_fail(t, TILEWRIGHT_DAMAGED, "%s: its header is cut off; " AGAIN, what);
@@ -213,8 +214,8 @@ tilewright_code tw_read_artifact(tilewright *t, const uint8_t *data, size_t size
   uint8_t digest[DIGEST];
   if (size < 8 || memcmp(data, magic, 8)) return tw_fail(t, TILEWRIGHT_DAMAGED, "not a Tilewright artifact (.twa); make one with tilewright compile");
   if (size < PREFIX) return tw_fail(t, TILEWRIGHT_DAMAGED, "truncated: %zu bytes; copy it again or " AGAIN, size);
-  if (bytes_u32(data + 8) != FORMAT_VERSION)
-    return tw_fail(t, TILEWRIGHT_DAMAGED, "artifact format %u, this version of Tilewright reads %d; " AGAIN, bytes_u32(data + 8), (int)FORMAT_VERSION);
+  if (bytes_u32(data + 8) != ARTIFACT_FORMAT)
+    return tw_fail(t, TILEWRIGHT_DAMAGED, "artifact format %u, this version of Tilewright reads %d; " AGAIN, bytes_u32(data + 8), (int)ARTIFACT_FORMAT);
   const uint8_t *body = data + PREFIX, *end = data + size;
   const uint64_t length = bytes_u64(data + 12), body_size = size - PREFIX;
   if (body_size < length) return tw_fail(t, TILEWRIGHT_DAMAGED, "truncated: %zu bytes; copy it again or " AGAIN, size);

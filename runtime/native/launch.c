@@ -1,10 +1,10 @@
 /* Launches: registers written where they differ, START, STATUS. */
 #include "internal.h"
-#include "registers.h"
+#include "contract.h"
 
 #include <string.h>
 
-enum { TIMEOUT_MS = 10000, ABORT_US = 500000, REST_US = 50 };
+enum { TIMEOUT_MS = 10000, ABORT_US = 500000, REST_US = 1000 };
 
 static uint32_t get(tilewright *t, uint32_t offset) { return t->board.registers(t->board.context, offset, NULL); }
 

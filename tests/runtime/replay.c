@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "registers.h"
+#include "contract.h"
 #include "tilewright.h"
 
 static uint32_t values[1024];

@@ -24,7 +24,7 @@ from tilewright.runtime.native import build
 from tilewright.runtime.random_inputs import random_inputs
 
 HERE = Path(__file__).parent
-KEPT = HERE / "kept" / "toy-format-1.twa"
+*EARLIER, KEPT = sorted((HERE / "kept").glob("*.twa"))  #: by format
 SANITIZED = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 ARM = ("-O3", "-march=armv7-a", "-mfpu=neon", "-static")
 STEP = 17  #: every so many of the mutants
@@ -67,6 +67,12 @@ def written(folder: Path, contents: Sequence[bytes]) -> list[Path]:
 def test_sound_artifacts_run(sanitized: Path, tmp_path: Path) -> None:
     files = written(tmp_path, [made.to_bytes() for made in (make_artifact(), make_artifact(keep=True), ROWS, PATCHES)])
     assert codes(sanitized, [KEPT, *files]) == [(OK, "ran")] * 5
+
+
+def test_earlier_formats_are_refused_by_number(sanitized: Path) -> None:
+    assert EARLIER
+    for number, (code, text) in enumerate(codes(sanitized, EARLIER), 1):
+        assert (code, text.partition(",")[0]) == (3, f"artifact format {number}")
 
 
 def test_cut_and_changed_files_are_refused(sanitized: Path, tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ from tests.runtime.native_network import Board, DesignBoard, FunctionBoard, Netw
 from tests.runtime.network import SHAPE, TINY, images, make_artifact, reference
 from tests.runtime.test_artifact_attack import PATCHES, ROWS
 from tilewright.compiling import compile as compile_model
-from tilewright.runtime.artifact import Artifact
+from tilewright.runtime.artifact import FORMAT_VERSION, Artifact
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
+from tilewright.runtime.native.contract import HEADER, contract_header
 from tilewright.runtime.native.library import library
-from tilewright.runtime.native.registers import HEADER, registers_header
 from tilewright.runtime.random_inputs import random_inputs
 from tilewright.runtime.steps import (
     CastStep,
@@ -200,7 +200,7 @@ def test_damaged_files_are_refused() -> None:
     whole = make_artifact().to_bytes()
     refused(native.DAMAGED, "not a Tilewright artifact", b"")
     refused(native.DAMAGED, "not a Tilewright artifact", b"PK" + whole)
-    refused(native.DAMAGED, "this version of Tilewright reads 1", whole[:8] + b"\2" + whole[9:])
+    refused(native.DAMAGED, f"this version of Tilewright reads {FORMAT_VERSION}", whole[:8] + b"\0" + whole[9:])
     for end in (8, 20, 51, 52, 60, len(whole) // 2, len(whole) - 1):
         refused(native.DAMAGED, "truncated", whole[:end])
     for at in range(20, len(whole), 97):
@@ -284,8 +284,8 @@ def test_values_that_steps_cannot_take_are_named() -> None:
         opened(bad, computed(bad)).run(np.full((1, 1, 4, 8), 255, np.uint8))
 
 
-def test_the_register_map_is_that_of_the_isa() -> None:
-    assert HEADER.read_text() == registers_header(), "run python -m tilewright.runtime.native.registers"
+def test_registers_and_formats_are_pythons() -> None:
+    assert HEADER.read_text() == contract_header(), "run python -m tilewright.runtime.native.contract"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-/* Made by python -m tilewright.runtime.native.registers from isa/registers.py. */
-#ifndef TILEWRIGHT_REGISTERS_H
-#define TILEWRIGHT_REGISTERS_H
+/* Made by python -m tilewright.runtime.native.contract. */
+#ifndef TILEWRIGHT_CONTRACT_H
+#define TILEWRIGHT_CONTRACT_H
+
+enum { ARTIFACT_FORMAT = 2, PROGRAM_FORMAT = 2 };
 
 #define ID_VALUE UINT32_C(0x54575231)
 

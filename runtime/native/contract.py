@@ -1,6 +1,6 @@
-"""``registers.h``: the register map for C, derived from :mod:`tilewright.isa.registers`.
+"""``contract.h``: what C takes from Python, the register map and the versions of file formats.
 
-``python -m tilewright.runtime.native.registers`` writes it; a test says when that is due.
+``python -m tilewright.runtime.native.contract`` writes it; a test says when that is due.
 """
 
 from __future__ import annotations
@@ -8,21 +8,25 @@ from __future__ import annotations
 from enum import IntEnum
 from pathlib import Path
 
+from tilewright.isa.container import FORMAT_VERSION as PROGRAM_FORMAT
 from tilewright.isa.registers import GLOBAL, ID_VALUE, SEGMENT_BASE, SEGMENT_SPACING, Control, Status
+from tilewright.runtime.artifact import FORMAT_VERSION as ARTIFACT_FORMAT
 
-HEADER = Path(__file__).parent / "registers.h"
+HEADER = Path(__file__).parent / "contract.h"
 
 
-def registers_header() -> str:
+def contract_header() -> str:
     """The text of the header."""
 
     def bits(prefix: str, values: type[IntEnum]) -> str:
         return ", ".join(f"{prefix}_{value.name} = {value.value}" for value in values)
 
     registers = "".join(f"  REGISTER_{r.name} = {r.offset:#05x},\n" for r in GLOBAL)
-    return f"""/* Made by python -m tilewright.runtime.native.registers from isa/registers.py. */
-#ifndef TILEWRIGHT_REGISTERS_H
-#define TILEWRIGHT_REGISTERS_H
+    return f"""/* Made by python -m tilewright.runtime.native.contract. */
+#ifndef TILEWRIGHT_CONTRACT_H
+#define TILEWRIGHT_CONTRACT_H
+
+enum {{ ARTIFACT_FORMAT = {ARTIFACT_FORMAT}, PROGRAM_FORMAT = {PROGRAM_FORMAT} }};
 
 #define ID_VALUE UINT32_C({ID_VALUE:#x})
 
@@ -39,4 +43,4 @@ enum {{ {bits("STATUS", Status)} }};
 
 
 if __name__ == "__main__":
-    HEADER.write_text(registers_header())
+    HEADER.write_text(contract_header())
