@@ -14,23 +14,38 @@ static const uint32_t rounds[64] = {
 
 static inline uint32_t rotate(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
+/* One round; the caller turns the names of the state instead of moving it. */
+#define ROUND(a, b, c, d, e, f, g, h, t)                                                                                 \
+  do {                                                                                                                   \
+    const uint32_t t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + rounds[t] + w[(t) % 16]; \
+    d += t1, h = t1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));                        \
+  } while (0)
+#define EIGHT(t)                                                                                                         \
+  do {                                                                                                                   \
+    ROUND(a, b, c, d, e, f, g, h, t);                                                                                    \
+    ROUND(h, a, b, c, d, e, f, g, t + 1);                                                                                \
+    ROUND(g, h, a, b, c, d, e, f, t + 2);                                                                                \
+    ROUND(f, g, h, a, b, c, d, e, t + 3);                                                                                \
+    ROUND(e, f, g, h, a, b, c, d, t + 4);                                                                                \
+    ROUND(d, e, f, g, h, a, b, c, t + 5);                                                                                \
+    ROUND(c, d, e, f, g, h, a, b, t + 6);                                                                                \
+    ROUND(b, c, d, e, f, g, h, a, t + 7);                                                                                \
+  } while (0)
+
 static void sha256_block(uint32_t state[8], const uint8_t *block) {
-  uint32_t w[64], s[8];
+  uint32_t w[16];
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
   for (int t = 0; t < 16; t++)
     w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 | (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
-  for (int t = 16; t < 64; t++) {
-    const uint32_t a = w[t - 15], b = w[t - 2];
-    w[t] = w[t - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + w[t - 7] + (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
+  for (int t = 0; t < 64; t += 16) {
+    for (int k = 0; t && k < 16; k++) {
+      const uint32_t early = w[(k + 1) % 16], late = w[(k + 14) % 16];
+      w[k] += (rotate(early, 7) ^ rotate(early, 18) ^ early >> 3) + w[(k + 9) % 16] + (rotate(late, 17) ^ rotate(late, 19) ^ late >> 10);
+    }
+    EIGHT(t);
+    EIGHT(t + 8);
   }
-  memcpy(s, state, sizeof s);
-  for (int t = 0; t < 64; t++) {
-    const uint32_t a = s[0], e = s[4];
-    const uint32_t t1 = s[7] + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & s[5]) ^ (~e & s[6])) + rounds[t] + w[t];
-    const uint32_t t2 = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & s[1]) ^ (a & s[2]) ^ (s[1] & s[2]));
-    memmove(s + 1, s, 7 * sizeof *s);
-    s[4] += t1, s[0] = t1 + t2;
-  }
-  for (int k = 0; k < 8; k++) state[k] += s[k];
+  state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
 void bytes_sha256(const uint8_t *data, size_t size, uint8_t digest[32]) {
@@ -56,27 +71,35 @@ struct stream {
   int bad;
 };
 
-/* The next `count` bits, at most 16; past the end zeros, and the stream is bad. */
-static uint32_t take(struct stream *s, int count) {
-  while (s->held < count) {
+/* At least 24 bits are held, zeros behind the end. */
+static inline void refill(struct stream *s) {
+  while (s->held <= 24) {
     if (s->at < s->length) s->bits |= (uint32_t)s->in[s->at] << s->held;
-    else s->bad = 1;
     s->at++, s->held += 8;
   }
+}
+
+/* The next `count` bits, at most 16. The stream is bad where they lie past its end. */
+static inline uint32_t take(struct stream *s, int count) {
+  refill(s);
   const uint32_t value = s->bits & ((1u << count) - 1);
   s->bits >>= count, s->held -= count;
+  s->bad |= s->at > s->length + (size_t)(s->held / 8);
   return value;
 }
 
-/* A canonical Huffman code: how many codes of each length there are, and the symbols in the codes' order. */
+/* A canonical Huffman code: how many codes of each length there are, and the symbols in the codes' order. Codes of up to
+ * FAST bits have an entry for each way in which they go on: symbol and length, 0 for longer ones. */
+enum { FAST = 9 };
 struct code {
-  uint16_t counts[16], symbols[288];
+  uint16_t counts[16], symbols[288], fast[1 << FAST];
 };
 
 /* 0 unless more codes are given than their lengths have room for. */
 static int make_code(struct code *c, const uint8_t *lengths, int symbols) {
   uint16_t first[16];
-  memset(c->counts, 0, sizeof c->counts);
+  uint32_t codes[16] = {0}; /* the next of each length */
+  memset(c->counts, 0, sizeof c->counts), memset(c->fast, 0, sizeof c->fast);
   for (int k = 0; k < symbols; k++) c->counts[lengths[k]]++;
   c->counts[0] = 0;
   int left = 1;
@@ -84,14 +107,28 @@ static int make_code(struct code *c, const uint8_t *lengths, int symbols) {
   for (int k = 1; k < 16; k++) {
     left = 2 * left - c->counts[k];
     if (left < 0) return 1;
+    codes[k] = (codes[k - 1] + c->counts[k - 1]) * 2;
     if (k < 15) first[k + 1] = (uint16_t)(first[k] + c->counts[k]);
   }
-  for (int k = 0; k < symbols; k++)
-    if (lengths[k]) c->symbols[first[lengths[k]]++] = (uint16_t)k;
+  for (int k = 0; k < symbols; k++) {
+    const int length = lengths[k];
+    uint32_t reversed = 0, code = length ? codes[length]++ : 0;
+    if (length) c->symbols[first[length]++] = (uint16_t)k;
+    if (!length || length > FAST) continue;
+    for (int bit = 0; bit < length; bit++, code >>= 1) reversed = reversed << 1 | (code & 1);
+    for (; reversed < 1 << FAST; reversed += 1u << length) c->fast[reversed] = (uint16_t)(k << 4 | length);
+  }
   return 0;
 }
 
-static int symbol(struct stream *s, const struct code *c) {
+static inline int symbol(struct stream *s, const struct code *c) {
+  refill(s);
+  const uint16_t found = c->fast[s->bits & ((1 << FAST) - 1)];
+  if (found) {
+    s->bits >>= found & 15, s->held -= found & 15;
+    s->bad |= s->at > s->length + (size_t)(s->held / 8);
+    return found >> 4;
+  }
   int code = 0, first = 0, index = 0;
   for (int k = 1; k < 16; k++) {
     code |= (int)take(s, 1);
@@ -126,7 +163,7 @@ static void copy_codes(struct stream *s, const struct code *literals, const stru
 }
 
 static void copy_stored(struct stream *s) {
-  s->at -= (size_t)(s->held / 8), s->held = 0, s->bits = 0;
+  s->at -= (size_t)(s->held / 8), s->held = 0, s->bits = 0; /* bytes that are held whole are given back */
   if (s->at > s->length || s->length - s->at < 4) {
     s->bad = 1;
     return;
