@@ -29,27 +29,25 @@ _MOST = 1 << 30  #: largest bias in units of the sum
 
 @dataclass(frozen=True)
 class FloatSums:
-    """``weights``: with what is whole of the bias. ``bias``: (OC,), all of it, as float32 has it. ``usual``: whether it
-    is given in units of the sum, as quantisers write it. ``slope``: what the sums are multiplied by, in float32."""
+    """``weights``: with what is whole of the bias. ``bias``: (OC,), all of it, as float32 has it. ``slope``: what the
+    sums are multiplied by, in float32."""
 
     x: Quantisation
     weights: Weights
     bias: NDArray[np.float64]
-    usual: bool
     slope: float = 1.0
 
     @classmethod
     def of(
-        cls, x: Quantisation, values: NDArray[np.integer], scales: NDArray[np.float64], bias: NDArray[np.float32],
-        usual: bool,
-    ) -> FloatSums:  # fmt: skip
+        cls, x: Quantisation, values: NDArray[np.integer], scales: NDArray[np.float64], bias: NDArray[np.float32]
+    ) -> FloatSums:
         """``values``: (OC, ...), less their zero points. Raises Unsupported for a bias out of all proportion."""
         given = bias.astype(np.float64)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             whole = np.rint(given / (x.scale * scales))
         if not (np.abs(whole) <= _MOST).all():
             raise Unsupported("a bias that is large beside the unit of the sum")
-        made = cls(x, Weights(values, scales, whole.astype(np.int64)), given, usual)
+        made = cls(x, Weights(values, scales, whole.astype(np.int64)), given)
         made._require_normal()
         return made
 
@@ -89,10 +87,7 @@ class FloatSums:
         return replace(out, stage=stage)
 
     def state(self, site: Site, out: Output) -> None:
-        """Restates the exactness of the layer, which was noted as that of the stage.
-
-        Raises Unsupported where sums are in doubt for the sake of a bias that no quantiser writes.
-        """
+        """Restates the exactness of the layer, which was noted as that of the stage."""
         self._require_normal()  # with the slope, too
         taps = self._taps
         far = max(127 - self.x.zero_point, 128 + self.x.zero_point)
@@ -104,11 +99,6 @@ class FloatSums:
         entry = site.builder.exactness[-1]
         if not near.any():
             return
-        if not self.usual:
-            raise Unsupported(
-                f"a bias with a scale or zero point of its own, beside which ONNX Runtime's float32 sums may round "
-                f"otherwise ({100 * near.max():.2g} % of the sums that a channel can reach)"
-            )
         step = self._unit * self.slope / out.quantisation.scale
         site.builder.exactness[-1] = replace(
             entry,

@@ -7,7 +7,7 @@ Runtime in an order of its own: such layers are lowered within a stated bound, o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -85,7 +85,7 @@ def _sums(site: Site, x: Quantisation, axis: int = 0, groups: int = 1) -> FloatS
         each, inputs, *kernel = values.shape
         values = values.reshape(each, groups, inputs // groups, *kernel).swapaxes(0, 1)
         values, scales = values.reshape(groups * each, inputs // groups, *kernel), np.tile(scales, groups)
-    return FloatSums.of(x, values, scales, _bias(site, len(scales)), _is_usual(site, x, scales))
+    return FloatSums.of(x, values, scales, _bias(site, len(scales)))
 
 
 def _bias(site: Site, channels: int) -> NDArray[np.float32]:
@@ -96,35 +96,6 @@ def _bias(site: Site, channels: int) -> NDArray[np.float32]:
     if not np.isfinite(values).all():
         raise Unsupported("a bias that is not finite")
     return values
-
-
-def _is_usual(site: Site, x: Quantisation, scales: NDArray[np.float64]) -> bool:
-    """Whether the bias, if there is one, has the unit of the sum, or of a layer that shares it."""
-    if not site.has(2):
-        return True
-    if _dequantised(site, 2) is None:
-        return not _number(site, 2).any()
-    node, _, scale, zero = _constant(site, 2, "")
-    unit = np.float32(x.scale) * scales.astype(np.float32)
-    units = [unit, *_units(site, node.inputs[0])]
-    return not zero.any() and any(scale.size in (1, u.size) and (scale.reshape(-1) == u).all() for u in units)
-
-
-def _units(site: Site, bias: str) -> Iterator[NDArray[np.float32]]:
-    """Units of the sums of all layers that read a quantised constant as their bias: exporters merge equal constants,
-    and quantisers write what is shared in the unit of one of them."""
-    prepared = site.prepared
-    readers = prepared.readers.get(bias, [])
-    for layer in [*readers, *(r for node in readers for t in node.makes for r in prepared.readers.get(t, []))]:
-        # a kernel of integers has its scales beside its operands, a float32 one behind a DequantizeLinear
-        heads = [prepared.producers.get(t) for t in layer.inputs[:2]]
-        names = [n.inputs[1] for n in heads if n is not None and n.kind == "DequantizeLinear"]
-        if layer.kind in ("QGemm", "QLinearConv"):
-            names = [layer.inputs[1], layer.inputs[4]]
-        if len(names) == 2 and prepared.constants.issuperset(names):
-            a, b = (prepared.array(name).reshape(-1) for name in names)
-            if a.dtype == b.dtype == np.float32 and 1 in (a.size, b.size):
-                yield a * b
 
 
 def _conv(stretch: Stretch, site: Site) -> Finish:
