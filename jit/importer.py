@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from tilewright.jit.exactness import LayerExactness
-from tilewright.jit.graph import Graph, Interpreted, QuantizeFloat, Reshape, TensorSpec, Transpose
+from tilewright.jit.graph import Graph, Interpreted, TensorSpec
 from tilewright.jit.source import Built, Source, open_source
+from tilewright.jit.source.input_ranges import state_ranges
 from tilewright.jit.stages import idle_islands
 
 
@@ -70,20 +71,6 @@ def lower_source(source: Source, refused: Mapping[int, str], kept: Set[int] = fr
         built = source.build(host)
         idle = {i: reason for i, reason in idle_islands(built.graph).items() if i not in host and i not in kept}
         if not idle:
-            _state_ranges(built.graph)
+            state_ranges(built.graph)
             return ImportedModel(source, built)
         host |= idle
-
-
-def _state_ranges(graph: Graph) -> None:
-    """Float inputs that a file gives no scale have that of what quantises them: whoever draws inputs goes by it."""
-    for name in graph.inputs:
-        spec = graph.tensors[name]
-        if not spec.dtype.startswith("float") or (spec.scale, spec.zero_point) != (1.0, 0):
-            continue
-        readers = graph.consumers(name)
-        while readers and all(isinstance(op, (Reshape, Transpose)) for op in readers):
-            readers = [reader for op in readers for reader in graph.consumers(op.output)]
-        if (op := next((op for op in readers if isinstance(op, QuantizeFloat)), None)) is not None:
-            zero_point = op.zero_point - (128 if op.dtype == "uint8" else 0)
-            graph.tensors[name] = replace(spec, scale=float(op.scale), zero_point=zero_point)

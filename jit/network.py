@@ -47,13 +47,15 @@ class CompiledModel:
         known = {layer.name: layer for layer in self.model.exactness}
         entries = []
         for operator in self.model.source.operators:
+            if operator.added:
+                continue
             note = self.model.built.notes.get(operator.index, "nothing reads its result")
             place, reason = placed.get(operator.index, ("none", note))
             layer = known.get(operator.name)
             exact = "by construction" if place in ("interpreter", "none") else "proven"
-            if place == "interpreter" and layer is not None and not layer.proven:
+            if place != "none" and layer is not None and not layer.proven:
                 exact = layer.method
-            if place in ("accelerator", "host") and layer is not None and not layer.proven:
+            if place in ("accelerator", "host") and layer is not None and not layer.proven and layer.bound:
                 exact = f"{layer.exact} of {layer.channels} channels, the others within {layer.bound} LSB"
             entries.append(
                 {

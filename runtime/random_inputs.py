@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from tilewright.runtime.executable import element_shape
 from tilewright.runtime.steps import TensorSpec
 
+_MOST = 8  #: sample inputs
+_USUAL_WORK = 1_000_000_000  #: multiply-accumulates of all of them: some 2 s of LiteRT's reference kernels
 _UNKNOWN = 1 / 64  #: scale of a float input that nothing quantises: values up to 2, as of images of variance 1
 
 
@@ -62,6 +64,17 @@ def probing_inputs(tensors: tuple[TensorSpec, ...], seed: int, count: int) -> li
             )
             arrays.append(np.rint(low + (high - low) * places).astype(dtype))
     return arrays
+
+
+def sample_inputs(tensors: tuple[TensorSpec, ...], seed: int, work: int) -> list[NDArray[Any]]:
+    """As :func:`probing_inputs`, as many as an interpreter computes in seconds, of ``work`` multiply-accumulates each.
+
+    Integers of more than 16 bits are 0 and 1: they may be indices, sizes, or how often a loop goes round.
+    """
+    count = max(1, min(_MOST, _USUAL_WORK // max(1, work)))
+    wide = [np.dtype(t.dtype).kind in "iu" and np.dtype(t.dtype).itemsize > 2 for t in tensors]
+    drawn = probing_inputs(tensors, seed, count)
+    return [np.abs(x % 2) if large else x for x, large in zip(drawn, wide)]
 
 
 def _places(kind: int, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:

@@ -25,7 +25,7 @@ from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact, unproven
 from tilewright.runtime.executable import Executable, of_batch
 from tilewright.runtime.interpreters import InterpreterError
-from tilewright.runtime.random_inputs import probing_inputs
+from tilewright.runtime.random_inputs import sample_inputs
 from tilewright.runtime.records import Exact, Measured
 from tilewright.runtime.report.measured import measured
 from tilewright.runtime.steps import InterpreterStep
@@ -37,9 +37,7 @@ Array = NDArray[Any]
 #: (operators left to the interpreter and why, how sure the others' integers are) -> what becomes of the file
 Made = Callable[[Mapping[int, str], Exact], Artifact]
 
-INFERENCES = 8
-USUAL_WORK = 1_000_000_000  #: multiply-accumulates of all of them: some 2 s of LiteRT's reference kernels
-MOST_WORK = 8_000_000_000  #: of one, where one takes more than that
+MOST_WORK = 8_000_000_000  #: multiply-accumulates of an inference, where one takes more than the samples may
 _ELEMENT = 40  #: of these what an element of a tensor may take
 UNSTEADY = "gives other values each time"  #: of an interpreter, which is why it is not compared with
 _SEED = 20  #: of the inputs, which are the same for every compilation of a file
@@ -109,20 +107,14 @@ def oracle_of(source: Source, artifact: Artifact, elements: int) -> Oracle | str
     """What an artifact of this file, whose tensors have so many elements, is compared with; or why it cannot be."""
     package = interpreters.PACKAGES[source.runtime][1]
     work = sum(operator.macs for operator in source.operators) + _ELEMENT * elements * artifact.batch
-    count = max(1, min(INFERENCES, USUAL_WORK // max(1, work)))
     if work > MOST_WORK:
         return f"an inference takes long in {package}'s reference kernels"
     tensors = tuple(of_batch(tensor, artifact.batch) for tensor in artifact.inputs)
-    inputs = [_small(x) for x in probing_inputs(tensors, _SEED, count)]
+    inputs = sample_inputs(tensors, _SEED, work)
     try:
         return Oracle(package, inputs, outputs_of(source, inputs))
     except InterpreterError as error:
         return str(error)
-
-
-def _small(x: Array) -> Array:
-    """Integers of more than 16 bits as 0 and 1: they may be indices, sizes, or how often a loop goes round."""
-    return np.abs(x % 2) if x.dtype.kind in "iu" and x.dtype.itemsize > 2 else x
 
 
 def agreed(first: Artifact, source: Source, elements: int, made: Made, progress: Progress) -> Artifact:

@@ -26,9 +26,7 @@ def open_source(path: str | Path, content: bytes | None = None, *, exact: Exact 
     """
     path = Path(path)
     if content is not None:
-        from tilewright.jit.source.onnx.source import OnnxSource
-
-        return OnnxSource(path, exact, content)
+        return _onnx_source(path, exact, content)
     check_model_file(path)
     try:
         with path.open("rb"):
@@ -37,15 +35,21 @@ def open_source(path: str | Path, content: bytes | None = None, *, exact: Exact 
 
                 return TfliteSource(path)
             if path.suffix.lower() == ".onnx":
-                from tilewright.jit.source.onnx.source import OnnxSource
-
-                return OnnxSource(path, exact)
+                return _onnx_source(path, exact)
             if path.suffix.lower() == ".pt2":
-                from tilewright.jit.source.onnx.source import OnnxSource
                 from tilewright.jit.source.pytorch import file_to_onnx
 
-                return OnnxSource(path, exact, file_to_onnx(path))
+                return _onnx_source(path, exact, file_to_onnx(path))
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}; check its permissions") from error
     known = described(path) or f"unknown kind of model {path.suffix!r}; give a .tflite, QDQ .onnx or .pt2 file"
     raise ModelError(f"{path}: {known}")
+
+
+def _onnx_source(path: Path, exact: Exact, content: bytes | None = None) -> Source:
+    from tilewright.jit.source.onnx.close import most_accelerated
+    from tilewright.jit.source.onnx.source import OnnxSource
+
+    if exact == "close":
+        return most_accelerated(lambda pairs: OnnxSource(path, exact, content, pairs))
+    return OnnxSource(path, exact, content)

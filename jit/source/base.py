@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class SourceOperator:
     """One operator of the file: its position, its own name (or ``opNNN_KIND`` where it has none), its kind, and the
-    multiply-accumulates of one inference. ``title``: what the file calls its result, where that says more."""
+    multiply-accumulates of one inference. ``title``: what the file calls its result, where that says more. ``added``:
+    that it is none of the file's."""
 
     index: int
     name: str
     kind: str
     macs: int = 0
     title: str = ""
+    added: bool = False
 
 
 @dataclass

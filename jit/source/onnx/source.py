@@ -26,6 +26,7 @@ from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.indices import limits
 from tilewright.jit.source.onnx.layerwise import differing
 from tilewright.jit.source.onnx.layout import orders
+from tilewright.jit.source.onnx.pairs import Pair, add_pairs
 from tilewright.jit.source.onnx.prepared import Node, Prepared, computed_types
 from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
@@ -34,6 +35,8 @@ from tilewright.jit.source.onnx.turned import refuse_turned
 from tilewright.jit.source.onnx.units import (
     PASSIVE,
     QUIET,
+    ROWS,
+    WEIGHTED,
     Unit,
     assign,
     find_units,
@@ -46,15 +49,9 @@ from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
 from tilewright.runtime.records import Exact
 
-#: products of float32 rows, which ONNX Runtime adds in another order for one row than for several
-_ROWS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
-#: layers that are the accelerator's even where a float32 sum may differ
-_WEIGHTED = (
-    *_ROWS, "Conv", "ConvInteger", "ConvTranspose", "FusedConv", "MatMulInteger", "QGemm", "QLinearConv",
-    "QLinearMatMul",
-)  # fmt: skip
 _ORDER = "sums in float32, whose order may depend on the batch"
 _MOVED = "sums in float32, which ONNX Runtime orders otherwise within the whole model"
+_PAIRED = "close: reads or gives 8 bits where the file has float32"
 #: what the user's own names stand for where he gave none, or gave one twice
 _PLACEHOLDER = "op{index:03d}_{kind}"
 
@@ -68,8 +65,15 @@ class OnnxSource(Source):
 
     runtime = "onnxruntime"
 
-    def __init__(self, path: Path, exact: Exact = "default", content: bytes | None = None) -> None:
-        """``content``: of a model that is not in the file, but was made from it."""
+    def __init__(
+        self,
+        path: Path,
+        exact: Exact = "default",
+        content: bytes | None = None,
+        pairs: Mapping[str, Pair] | None = None,
+    ) -> None:
+        """``content``: of a model that is not in the file, but was made from it. ``pairs``: what quantises float32
+        tensors of the file, which its interpreter does not."""
         super().__init__(path)
         self.exact, self._content = exact, content
         whole = validate.read(path, content)
@@ -92,8 +96,10 @@ class OnnxSource(Source):
             shapes = _with_computed(path, model, shapes)
             self.operators = _operators(model, shapes)
             self.index_limits = limits(model, shapes)
+            self.operators += add_pairs(model, pairs or {})
             self.prepared = Prepared(path, model)
             refuse_turned(path, self.prepared.model, self.prepared.file)
+        self._added = {operator.index for operator in self.operators if operator.added}
         self._sums = Sums(self.prepared)
         self._names = {v.name for v in (*model.graph.input, *model.graph.output)}
         self._names |= {t for node in model.graph.node for t in node.output}
@@ -162,10 +168,12 @@ class OnnxSource(Source):
             try:
                 self._lower(unit, values)
                 builder.exactness[noted:] = _by_layer(builder.exactness[noted:])
-                weighted = any(node.kind in _WEIGHTED for node in unit.nodes) and any(
+                weighted = any(node.kind in WEIGHTED for node in unit.nodes) and any(
                     isinstance(op, (Conv2D, DepthwiseConv2D)) for op in builder.ops[count:]
                 )
                 self._refuse_doubtful(builder.exactness[noted:], weighted, built)
+                if unit.covers & self._added:
+                    builder.exactness[noted:] = [LayerExactness(name, ONNX_RUNTIME, 1, 0, worst=1.0, method=_PAIRED)]
             except Exception as error:  # noqa: BLE001 - why_not() raises or reports all but refusals
                 reason = why_not(error, name)
                 del builder.exactness[noted:]
@@ -180,6 +188,8 @@ class OnnxSource(Source):
                     built.sources[name] = result
                 return
         self._interpret(unit, name, reason, values)
+        if unit.covers & self._added:
+            builder.exactness.append(LayerExactness(name, ONNX_RUNTIME, 1, 0, worst=1.0, method=_PAIRED))
         if unit.outputs:
             built.sources[name] = values.files[unit.outputs[0]]
 
@@ -283,7 +293,7 @@ class OnnxSource(Source):
         return True
 
     def _interpret(self, unit: Unit, name: str, reason: str, values: PreparedValues) -> None:
-        if self.batch > 1 and any(node.kind in _ROWS for node in unit.nodes):
+        if self.batch > 1 and any(node.kind in ROWS for node in unit.nodes):
             values.builder.exactness.append(LayerExactness(name, ONNX_RUNTIME, 1, 0, method=_ORDER))
         inputs = [values.file(t) for t in unit.inputs]
         results = tuple(values.declare_file(t) for t in unit.outputs)
@@ -321,7 +331,7 @@ class OnnxSource(Source):
 
 def _adds_rows(prepared: Prepared) -> bool:
     """Whether ONNX Runtime multiplies rows by a matrix in float32."""
-    return any(node.kind in _ROWS for node in prepared.nodes)
+    return any(node.kind in ROWS for node in prepared.nodes)
 
 
 def _by_layer(entries: list[LayerExactness]) -> list[LayerExactness]:

@@ -17,6 +17,13 @@ from tilewright.jit.source.onnx.prepared import Node, Prepared
 
 #: elements are moved or handed on: a unit is named after something else where it can be
 PASSIVE = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose")
+#: products of float32 rows, which ONNX Runtime adds in another order for one row than for several
+ROWS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
+#: layers with weights: they are the accelerator's even where a float32 sum may differ
+WEIGHTED = (
+    *ROWS, "Conv", "ConvInteger", "ConvTranspose", "FusedConv", "MatMulInteger", "QGemm", "QLinearConv",
+    "QLinearMatMul",
+)  # fmt: skip
 _TRIED = 8  #: sets that are taken apart, the largest first
 QUIET = (*PASSIVE, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Cast", "Constant")
 
