@@ -16,12 +16,15 @@ from numpy.typing import NDArray
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, scale_round
 from tilewright.isa.functions import Rounding
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Add, Conv2D, DepthwiseConv2D, Multiply, Pairwise, Requant, Requantize, Scale
 from tilewright.jit.layers.builder import LITERT, Layer, Operand, Output
 from tilewright.jit.numbers.float_pairs import Term, fit_product, fit_sum
 from tilewright.jit.numbers.float_tables import add_table
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, exact_shift, identity_requant, input_scale, make_requant
+from tilewright.jit.reference import apply_requant, apply_scale
 
+_VALUES = np.arange(-128, 128).astype(np.int8)
 _NOT = bytes(255 - k for k in range(256))  #: the table of -1 - x
 
 
@@ -200,6 +203,7 @@ def extreme(layer: Layer, kind: type[Pairwise], a: Operand, b: Operand, out: Out
 # -- ONNX Runtime ------------------------------------------------------------------------------------------
 
 _PAIRS = "all 65,536 pairs compared"
+_NEAREST = "no constants reproduce its float32 roundings for all pairs of values"
 
 
 def add_fitted(
@@ -207,14 +211,20 @@ def add_fitted(
 ) -> str:
     """A sum or difference fitted to its results for all 65,536 pairs: ``wanted`` (256, 256), a first, unclamped.
 
-    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Raises Unsupported where no constants give all.
+    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Where no constants give
+    all, the nearest are taken, and that is stated.
     """
     both = pair(layer, a, b)
     q, channels = out.quantisation, both.big.shape[3]
     terms = Term(a.scale / q.scale, a.zero_point), Term((-1 if subtract else 1) * b.scale / q.scale, b.zero_point)
     fitted = fit_sum(wanted, terms, origin, out.lo, out.hi, channels)
     if fitted is None:
-        raise Unsupported("a sum of two scales whose float32 roundings no constants reproduce for all pairs of values")
+        twice_max, requant = _sum_constants((a.scale, b.scale), out, channels)
+        first, second = (input_scale(x.scale / twice_max, x.zero_point) for x in (a, b))
+        second = negated(second) if subtract else second
+        acc = apply_scale(_VALUES, first)[:, None] + apply_scale(_VALUES, second)[None, :]
+        _report_nearest(layer, requant, acc, np.clip(wanted, out.lo, out.hi))
+        return layer.emit(Add, both.inputs, both.big.shape, q, requant=requant, **both.ordered(first, second))
     layer.report_exact(channels, _PAIRS)
     corrections = tuple((number ^ both.swapped, scale) for number, scale in fitted.corrections)
     return layer.emit(
@@ -223,17 +233,34 @@ def add_fitted(
     )  # fmt: skip
 
 
+def _report_nearest(layer: Layer, requant: Requant, acc: NDArray[np.int32], wanted: NDArray[np.int64]) -> None:
+    """States for how many of all pairs, with these accumulators, the result is another one than ``wanted``."""
+    one = replace(requant, **{name: getattr(requant, name)[:1] for name in ("bias", "multiplier", "shift", "offset")})
+    wrong = np.abs(apply_requant(acc[..., None], one)[..., 0] - wanted)
+    layer.report(
+        LayerExactness(
+            layer.name, layer.semantics, len(requant.bias), 0, bound=int(wrong.max()), worst=float((wrong > 0).mean()),
+            method=_NEAREST, compared=True,
+        )
+    )  # fmt: skip
+
+
 def multiply_fitted(layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArray[np.int64], origin: int) -> str:
     """A product fitted to its results for all 65,536 pairs: ``wanted`` (256, 256), a first, unclamped.
 
-    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Raises Unsupported where no constants give all.
+    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Where no constants give
+    all, the nearest are taken, and that is stated.
     """
     both = pair(layer, a, b)
     q, channels = out.quantisation, both.big.shape[3]
     terms = Term(a.scale / q.scale, a.zero_point), Term(b.scale, b.zero_point)
     fitted = fit_product(wanted, terms, q.zero_point, origin, out.lo, out.hi, channels)
     if fitted is None:
-        raise Unsupported("a product whose float32 roundings no constants reproduce for all pairs of values")
+        requant = _product_requant((a.scale, b.scale), out, channels)
+        acc = (_VALUES.astype(np.int32) - a.zero_point)[:, None] * (_VALUES.astype(np.int32) - b.zero_point)[None, :]
+        _report_nearest(layer, requant, acc, np.clip(wanted, out.lo, out.hi))
+        scales = both.ordered(exact_shift(a.zero_point), exact_shift(b.zero_point))
+        return layer.emit(Multiply, both.inputs, both.big.shape, q, requant=requant, **scales)
     layer.report_exact(channels, _PAIRS)
     return layer.emit(
         Multiply, both.inputs, both.big.shape, q, requant=fitted.requant, **both.ordered(*fitted.scales)

@@ -60,7 +60,7 @@ class OnnxSource(Source):
     """The main graph of an ``.onnx`` file; ONNX Runtime without saturating products is its meaning.
 
     Layers that are not proven equal to it for every input fall back to it if ``exact`` is ``proven``. If it is
-    ``default``, those of them without weights do; if it is ``close``, none for that reason.
+    ``default``, those of them do that are known to differ or have no weights; if it is ``close``, none for that reason.
     """
 
     runtime = "onnxruntime"
@@ -200,10 +200,10 @@ class OnnxSource(Source):
         """
         wanted = {"proven": True, "default": not weighted, "close": False}[self.exact]
         for layer in layers:
-            if not layer.proven and wanted:
+            if not layer.proven and (wanted or (self.exact == "default" and layer.compared)):
                 built.doubtful.append(layer)
                 share = f"{100 * layer.worst:.2g} % of the sums that a channel can reach"
-                raise Unsupported(f"would not always give ONNX Runtime's own integers ({share})")
+                raise Unsupported(f"would not always give ONNX Runtime's own integers ({share}; {layer.method})")
 
     def _lower(self, unit: Unit, values: PreparedValues) -> None:
         first, *others = unit.nodes
