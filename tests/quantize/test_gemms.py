@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.quantize.test_runtime_takes import model, normal
@@ -68,3 +69,19 @@ def test_factors_without_constants(tmp_path: Path) -> None:
     ]
     path = model(tmp_path / "float.onnx", nodes, [7, 7], {})
     assert kept(path, normal(8, 7, 7), tmp_path) > 30
+
+
+def test_a_bias_that_a_sum_reads_too(tmp_path: Path) -> None:
+    """Exporters merge equal constants; the layer's bias keeps its 32 bits."""
+    constants = {"w": normal(8, 8, seed=1), "b": normal(8, seed=2)}
+    nodes = [
+        helper.make_node("Add", ["x", "b"], ["s"], "sum"),
+        helper.make_node("Gemm", ["s", "w", "b"], ["y"], "product"),
+    ]
+    path = model(tmp_path / "float.onnx", nodes, [6, 8], constants)
+    assert kept(path, normal(8, 6, 8, seed=3), tmp_path) > 30
+    made = onnx.load(str(tmp_path / "quantised.onnx")).graph
+    types = {tensor.name: tensor.data_type for tensor in made.initializer}
+    product = next(node for node in made.node if node.op_type == "Gemm")
+    (bias,) = [node.input[0] for node in made.node if product.input[2] in node.output]
+    assert types[bias] == TensorProto.INT32

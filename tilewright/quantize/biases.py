@@ -2,7 +2,8 @@
 
 It compares the scales of a bias row by row, where a Gemm may have one of (1, N). And of a bias that several layers read
 it gives a copy the name of the bias with a number behind, and looks for constants of that name alone: tf2onnx has named
-results of layers so, too, and one of them would be read in the other's place.
+results of layers so, too, and one of them would be read in the other's place. A bias that an Add reads too, as where
+exporters merge equal constants, it quantises to 8 bits for both.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ _BIAS = 2  #: which input of a layer it is
 
 
 def own_biases(model: Any) -> None:
-    """Gives every layer of a float model a bias of one axis that no other reads. Computes the same."""
+    """Gives every layer of a float model a bias of one axis that nothing else reads. Computes the same."""
     graph = model.graph
     initial = {tensor.name: tensor for tensor in graph.initializer}
     names = {name for node in graph.node for name in (*node.input, *node.output)} | set(initial)
-    taken: set[str] = set()
+    taken = {
+        name
+        for node in graph.node
+        for position, name in enumerate(node.input)
+        if node.op_type not in _LAYERS or position != _BIAS
+    }
     for node in graph.node:
         if node.op_type not in _LAYERS or len(node.input) <= _BIAS or node.input[_BIAS] not in initial:
             continue
