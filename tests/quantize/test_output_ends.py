@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tw
 from tests.quantize.test_runtime_takes import model, normal
@@ -101,6 +101,37 @@ def test_which_operators_stay() -> None:
         "join",
         "turn",
     ]
+
+
+def test_a_detector_that_chooses_its_boxes(tmp_path: Path) -> None:
+    """Boxes and scores of one tensor are cut apart for NonMaxSuppression, which gives the float network's choice."""
+    path = detector(tmp_path / "float.onnx", 300.0, -1.0, "moved")
+    loaded = onnx.load(str(path))
+    graph = loaded.graph
+    numbers = {
+        "parts": np.array([4, 5]),
+        "many": np.array([3]),
+        "over": np.array([0.5], F),
+        "least": np.array([0.1], F),
+    }
+    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in numbers.items())
+    graph.node.extend(
+        [
+            helper.make_node("Split", ["y", "parts"], ["corners", "marks"], "cut", axis=2),
+            helper.make_node("Transpose", ["marks"], ["classes"], "classes", perm=[0, 2, 1]),
+            helper.make_node("NonMaxSuppression", ["corners", "classes", "many", "over", "least"], ["z"], "choice"),
+        ]
+    )
+    graph.output[0].CopyFrom(helper.make_tensor_value_info("z", TensorProto.INT64, None))
+    onnx.save(loaded, str(path))
+    x = normal(12, 3, 6, 6, seed=7)
+    made = quantised(path, x, tmp_path)
+    assert all(f"{kind} '" in made.stay[0] for kind in ("Concat", "Reshape", "Transpose", "Split"))
+    run = interpreters.load("onnxruntime", made.content, "whole")
+    real = interpreters.load("onnxruntime", path.read_bytes(), "real")
+    same = [{*map(tuple, run([image[None]])[0])} & {*map(tuple, real([image[None]])[0])} for image in x]
+    count = [len(real([image[None]])[0]) for image in x]
+    assert sum(map(len, same)) > 0.8 * sum(count)
 
 
 def test_a_join_of_a_tflite_file(tmp_path: Path) -> None:

@@ -17,7 +17,14 @@ _STEPS = 255
 #: by both formats' names
 _JOINS = {"Concat", "CONCATENATION"}
 _FUNCTIONS = {"Sigmoid", "Softmax", "LOGISTIC", "SOFTMAX"}
-_MOVES = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS"}
+_MOVES = {
+    "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Split", "Gather", "GatherND", "GatherElements",
+    "RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "SLICE", "STRIDED_SLICE", "SPLIT", "GATHER", "GATHER_ND",
+}  # fmt: skip
+#: of these the network's results are made of the indices that they give
+_CHOICES = {
+    "NonMaxSuppression", "TopK", "ArgMax", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TOPK_V2", "ARG_MAX",
+}  # fmt: skip
 
 
 def faint_ends(operators: Sequence[Operator], outputs: Sequence[str], seen: Seen) -> dict[str, str]:
@@ -26,10 +33,12 @@ def faint_ends(operators: Sequence[Operator], outputs: Sequence[str], seen: Seen
     for operator in operators:
         for name in operator.reads:
             readers.setdefault(name, []).append(operator)
-    last: set[str] = set()  # operators from which only such operators lead to the outputs
+    last: set[str] = set()  # operators from which only such operators lead to the outputs, or to a choice
     for operator in reversed(operators):
         behind = [reader.name for name in operator.makes for reader in readers.get(name, [])]
-        if operator.kind in _JOINS | _FUNCTIONS | _MOVES and (behind or {*operator.makes} & {*outputs}):
+        if operator.kind in _CHOICES:
+            last.add(operator.name)
+        elif operator.kind in _JOINS | _FUNCTIONS | _MOVES and (behind or {*operator.makes} & {*outputs}):
             last |= {operator.name} if last.issuperset(behind) else set()
     why: dict[str, str] = {}
     real: dict[str, str] = {}  #: tensor in float32 -> why
@@ -46,7 +55,7 @@ def faint_ends(operators: Sequence[Operator], outputs: Sequence[str], seen: Seen
 def _faint(operator: Operator, seen: Seen) -> str:
     """What is lost where the result of an operator is quantised; empty where that is little."""
     result = operator.makes[0]
-    if operator.kind in _MOVES or result not in seen.least:
+    if operator.kind not in _JOINS | _FUNCTIONS or result not in seen.least:
         return ""
     parts = [name for name in operator.reads if name in seen.least] if operator.kind in _JOINS else [result]
     kept = {name: _decibels(name, result, seen) for name in parts}
