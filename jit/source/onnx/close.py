@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.graph import HOST_KINDS, Interpreted
+from tilewright.jit.graph import HOST_KINDS, Graph, Interpreted
 from tilewright.jit.source.base import Built, SourceOperator
 from tilewright.jit.source.input_ranges import state_ranges
 from tilewright.jit.source.onnx import elements, functions, reduce, resize
@@ -51,8 +51,9 @@ def most_accelerated(opened: Callable[[Mapping[str, Pair]], S]) -> S:
     plain = opened({})
     if not takes_pairs(plain.prepared.model):
         return plain
-    names = list(_candidates(plain, plain.build({})))
-    pairs = _measured(plain, names) if names else {}
+    built = plain.build({})
+    names = list(_candidates(plain, built.graph))
+    pairs = _measured(plain, built.graph, names) if names else {}
     while pairs:
         source = opened(pairs)
         useless = _useless(source, pairs)
@@ -62,10 +63,10 @@ def most_accelerated(opened: Callable[[Mapping[str, Pair]], S]) -> S:
     return plain
 
 
-def _candidates(source: Layers, built: Built) -> Iterator[str]:
+def _candidates(source: Layers, graph: Graph) -> Iterator[str]:
     """Float32 tensors of the file, made or given, where what the interpreter runs for now could come apart."""
     prepared, file = source.prepared, _file_tensors(source.prepared)
-    left = {i for op in built.graph.ops if isinstance(op, Interpreted) for i in op.covers}
+    left = {i for op in graph.ops if isinstance(op, Interpreted) for i in op.covers}
     nodes = [node for unit in source.units if unit.covers & left for node in unit.nodes]
     roots = _roots(prepared)
     known = {t for node in nodes if not is_dequantised(prepared, node) for t in node.makes}
@@ -137,12 +138,12 @@ def _ends_group(prepared: Prepared, roots: Mapping[str, str], name: str) -> bool
     return bool(readers if roots.get(name, name) == name else outside)
 
 
-def _measured(source: Layers, names: list[str]) -> dict[str, Pair]:
+def _measured(source: Layers, graph: Graph, names: list[str]) -> dict[str, Pair]:
     """A pair for each tensor: with the numbers that the file has for it, or those of what it moves, or its range."""
     prepared, pairs = source.prepared, dict[str, Pair]()
     kinds = Counter(dtype for dtype, _ in prepared.types.values() if dtype in ("int8", "uint8"))
     dtype = max(kinds, key=lambda kind: kinds[kind], default="uint8")
-    ranges, stated = _ranges(source, names), _stated(prepared)
+    ranges, stated = _ranges(source, graph, names), _stated(prepared)
     for name in names:
         found = stated.get(name) or _moved(prepared, pairs, name)
         if found is None and np.isfinite(ranges[name]).all():
@@ -152,11 +153,11 @@ def _measured(source: Layers, names: list[str]) -> dict[str, Pair]:
     return pairs
 
 
-def _ranges(source: Layers, names: list[str]) -> dict[str, tuple[float, float]]:
+def _ranges(source: Layers, graph: Graph, names: list[str]) -> dict[str, tuple[float, float]]:
     """The least and the greatest value of tensors, 0 among them, on sample inputs."""
     from onnx import ValueInfoProto
 
-    prepared, graph = source.prepared, source.build({}).graph
+    prepared = source.prepared
     state_ranges(graph)
     specs = tuple(graph.tensors[name] for name in graph.inputs)
     inputs = sample_inputs(specs, _SEED, sum(operator.macs for operator in source.operators))

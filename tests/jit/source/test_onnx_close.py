@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
 import tilewright as tw
 from tests.jit.onnx_models import QdqBuilder
@@ -105,6 +106,27 @@ def resnet8(b: QdqBuilder, x: str) -> str:
     return b.node("Gemm", [quantised(b, y, 0.02, -128), w, number(b, *range(10))], transB=1)
 
 
+def split_and_joined(b: QdqBuilder, x: str) -> str:
+    """A block of YOLO's: a half of the channels goes round a convolution."""
+    y = silu(b, x)
+    halves = [b.name("half") for _ in range(2)]
+    b.nodes.append(helper.make_node("Split", [y], halves, axis=1))
+    w, _ = b.weight((CHANNELS // 2, CHANNELS // 2, 3, 3))
+    z = b.node("Conv", [quantised(b, halves[1], 0.03, -20), w], kernel_shape=[3, 3], pads=[1] * 4)
+    z = b.node("Mul", [z, b.node("Sigmoid", [z])])
+    return conv(b, quantised(b, b.node("Concat", [halves[0], b.node("Add", [halves[1], z])], axis=1), 0.03, 0))
+
+
+def attention(b: QdqBuilder, x: str) -> str:
+    """Scores, softmax and values of one head, quantised ahead of the products alone."""
+    w = [b.weight((CHANNELS, CHANNELS), axis=1)[0] for _ in range(3)]
+    rows = b.node("Reshape", [x, b.constant(np.array([1, SIZE * SIZE, CHANNELS]))])
+    q, k, v = (quantised(b, b.node("MatMul", [rows, one]), 0.05, 0) for one in w)
+    scores = b.node("MatMul", [q, b.node("Transpose", [k], perm=[0, 2, 1])])
+    shares = b.node("Softmax", [b.node("Mul", [scores, number(b, 0.35)])], axis=-1)
+    return b.node("Add", [rows, b.node("MatMul", [quantised(b, shares, 1 / 256, -128), v])])
+
+
 BODIES: dict[str, Build] = {
     "residual": lambda b, x: b.node("Add", [x, conv(b, x)]),
     "two_residuals": lambda b, x: behind(b, b.node("Relu", [b.node("Add", [conv(b, x, 1), conv(b, x)])])),
@@ -126,6 +148,8 @@ BODIES: dict[str, Build] = {
     "concat": lambda b, x: b.node("Concat", [conv(b, x), conv(b, x)], axis=1),
     "gemm": gemm,
     "resnet8": resnet8,
+    "split_and_joined": split_and_joined,
+    "attention": attention,
     "float_output": lambda b, x: conv(b, x),
 }
 
@@ -134,7 +158,9 @@ def saved(path: Path, body: Build, activations: str = "int8") -> Path:
     b = QdqBuilder(seed=3, activations=activations)
     zero = 3 if activations == "int8" else 131
     y = body(b, b.input([1, CHANNELS, SIZE, SIZE], "float32", 0.02, zero))
-    return b.save(path, y, [f"d{k}" for k in range(2 if body in (gemm, resnet8) else 4)])  # type: ignore[misc]
+    ranks: dict[Build, int] = {gemm: 2, resnet8: 2, attention: 3}
+    rank = ranks.get(body, 4)
+    return b.save(path, y, [f"d{k}" for k in range(rank)])  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
