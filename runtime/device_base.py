@@ -11,6 +11,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, NoReturn, SupportsIndex
 
 import numpy as np
@@ -155,6 +156,21 @@ class Device(ABC):
         """(inferences, size): the same bytes of a segment as each of the first inferences sees them."""
         whole("inferences", inferences, 1, error=DeviceError)
         return np.stack([self.read(allocation, segment, k, offset, size) for k in range(inferences)])
+
+    def writer(
+        self, allocation: Allocation, segment: int, offset: int, size: int
+    ) -> Callable[[NDArray[np.uint8]], None]:
+        """:meth:`write_stack` of ``size`` bytes for each inference of an allocation, ready to be called again and
+        again while it is held, between one run of :meth:`runner` and the next."""
+        return partial(self.write_stack, allocation, segment, offset)
+
+    def reader(self, allocation: Allocation, segment: int, offset: int, size: int) -> Callable[[], NDArray[np.uint8]]:
+        """:meth:`read_stack`, likewise; the next call may overwrite what the last one gave."""
+        return partial(self.read_stack, allocation, segment, allocation.inferences, offset, size)
+
+    def runner(self, allocations: Sequence[Allocation], inferences: int) -> Callable[[], None]:
+        """:meth:`run_together`, likewise; there may be no counters afterwards."""
+        return partial(self.run_together, allocations, inferences)
 
     def _begin(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> int:
         """The number, in the whole segment, of the first of ``size`` bytes at ``offset``; that they are there, and not

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, SupportsIndex
 
@@ -31,6 +32,7 @@ from tilewright.runtime.flow import check_flow
 from tilewright.runtime.host_steps import Environment, check_host
 from tilewright.runtime.intermediates import intermediate_index
 from tilewright.runtime.one_process import refuse_copy
+from tilewright.runtime.prepared import Prepared
 from tilewright.runtime.records import BOUND, MOST_JOBS
 from tilewright.runtime.report.report import Report, Steady, build_report, sum_timings
 from tilewright.runtime.steps import LaunchStep, TensorSpec
@@ -156,6 +158,27 @@ class Executable:
         """
         check_streams(self.artifact)
         return Stream(self.artifact, self._run)
+
+    def prepare(self, inferences: int = 1) -> Prepared:
+        """A call for so many inferences at a time, again and again, in the least of the host's time: it gives the
+        outputs and no report, and holds its memory on the device until it is closed.
+
+        ``with executable.prepare() as infer: y = infer(x)``. Raises :class:`InputError` for more than one launch takes.
+        """
+        inferences = whole(f"{self.name}: inferences", inferences, 1, error=InputError)
+        images = inferences * self.artifact.batch
+        if (most := self._group_size(images, 1)) < images:
+            raise InputError(
+                f"{self.name}: {inferences} inferences at a time: one launch takes {most // self.artifact.batch}; "
+                "prepare fewer, or use run"
+            )
+        return Prepared(self.artifact, self.device, inferences, partial(self._check_count, inferences))
+
+    def _check_count(self, inferences: int, x: Inputs) -> Environment:
+        checked = self._check_inputs(x)
+        if (found := next(iter(checked.values())).shape[0]) != inferences:
+            raise InputError(f"{self.name}: {found} inferences given, prepared for {inferences}")
+        return checked
 
     @property
     def stateful(self) -> bool:

@@ -24,8 +24,9 @@ from tilewright.runtime.steps import (
 )
 
 
-def check_flow(artifact: Artifact) -> None:
-    """Raise :class:`StepError`, naming step and tensor, unless the steps can run and give the outputs."""
+def check_flow(artifact: Artifact) -> dict[str, Form | None]:
+    """The forms of all tensors by name, None where an interpreter decides. Raises :class:`StepError`, naming step and
+    tensor, unless the steps can run and give the outputs."""
     forms: dict[str, Form | None] = {tensor.name: tensor.form for tensor in artifact.inputs}
     if not artifact.inputs or len(forms) != len(artifact.inputs):
         raise StepError(f"{artifact.name}: needs inputs, each of a name of its own")
@@ -43,6 +44,7 @@ def check_flow(artifact: Artifact) -> None:
     for tensor in (*artifact.inputs, *artifact.outputs, *(kept.tensor for kept in artifact.intermediates)):
         if artifact.batch > 1 and tensor.shape[:1] != (1,):
             raise StepError(f"{artifact.name}: tensor {tensor.name} of shape {tensor.shape} is not that of one image")
+    return forms
 
 
 def _check_sizes(owner: str, forms: dict[str, Form | None]) -> None:

@@ -57,9 +57,15 @@ def run_host_step(
         environment[step.output] = step.apply(parts)
     elif isinstance(step, HostStep):
         step.result(form_of(environment[step.input]))
-        try:
-            environment[step.output] = step.apply(environment[step.input])
-        except (OverflowError, ValueError) as error:
-            raise HostStepError(f"{step.kind} {step.input}: {error}") from error
+        environment[step.output] = applied(step, environment[step.input])
     else:
         raise HostStepError(f"{step.kind}: not a host step")
+
+
+def applied(step: HostStep, x: NDArray[Any]) -> NDArray[Any]:
+    """What a step makes of a tensor of a form that it takes. Raises :class:`HostStepError` for values that it does
+    not."""
+    try:
+        return step.apply(x)
+    except (OverflowError, ValueError) as error:
+        raise HostStepError(f"{step.kind} {step.input}: {error}") from error

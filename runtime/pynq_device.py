@@ -6,7 +6,7 @@ import logging
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -59,6 +59,7 @@ class _State:
     words: dict[tuple[int, int, int], tuple[Word, ...]] = field(default_factory=dict)
     counters: dict[int, dict[str, int]] = field(default_factory=dict)  #: by core
     together: bool = False  #: whether other programs ran beside the last launch
+    plain: dict[int, NDArray[np.uint8]] = field(default_factory=dict)  #: by segment, its bytes in their own order
 
 
 class PynqDevice(Device):
@@ -115,6 +116,7 @@ class PynqDevice(Device):
         kept = self._kept.pop((id(program), inferences), None)
         if kept is not None:
             kept[1].buffers.clear()
+            kept[1].plain.clear()
             return kept[1]
         cores = min(len(self.board.cores), inferences)
         try:
@@ -164,6 +166,66 @@ class PynqDevice(Device):
         buffers: SegmentBuffers = self._held(allocation).buffers
         buffers.places[segment][0].before_read()
         return self.order.read(buffers.memory(segment), begin, size)
+
+    def writer(
+        self, allocation: Allocation, segment: int, offset: int, size: int
+    ) -> Callable[[NDArray[np.uint8]], None]:
+        """As the base class's. Bytes are put in their own order first, with others beside them, to be moved as whole
+        blocks."""
+        spec, count, order = allocation.program.segments[segment], allocation.inferences, self.order
+        first, end = self._blocks(allocation, segment, offset, size)
+        state: _State = self._held(allocation)
+        group = state.buffers.places[segment][0]
+        stride = order.whole(spec.repeat_stride or spec.size)
+        plain = state.plain.setdefault(segment, np.zeros(stride * count, np.uint8))
+        own = plain.reshape(count, stride)[:, offset : offset + size]
+        source = order.rows(plain, stride, count, first, end - first, arranged=False)
+        target = order.rows(state.buffers.memory(segment), spec.repeat_stride, count, first, end - first)
+
+        def write(data: NDArray[np.uint8]) -> None:
+            own[...] = data
+            group.before_write()
+            target[...] = source
+
+        return write
+
+    def reader(self, allocation: Allocation, segment: int, offset: int, size: int) -> Callable[[], NDArray[np.uint8]]:
+        """As the base class's."""
+        spec, count, order = allocation.program.segments[segment], allocation.inferences, self.order
+        first, end = self._blocks(allocation, segment, offset, size)
+        state: _State = self._held(allocation)
+        group = state.buffers.places[segment][0]
+        plain = np.zeros(count * (end - first), np.uint8)
+        target = order.rows(plain, end - first, count, 0, end - first, arranged=False)
+        source = order.rows(state.buffers.memory(segment), spec.repeat_stride, count, first, end - first)
+        own = plain.reshape(count, -1)[:, offset - first : offset - first + size]
+
+        def read() -> NDArray[np.uint8]:
+            group.before_read()
+            target[...] = source
+            return own
+
+        return read
+
+    def _blocks(self, allocation: Allocation, segment: int, offset: int, size: int) -> tuple[int, int]:
+        """The first byte and the end of the whole blocks around some bytes."""
+        begin = self._begin(allocation, segment, 0, offset, size)
+        return begin // self.order.block * self.order.block, self.order.whole(begin + size)
+
+    def runner(self, allocations: Sequence[Allocation], inferences: int) -> Callable[[], None]:
+        """As the base class's: of one program alone its registers and its shares are worked out once."""
+        if len(allocations) > 1 or has_shared(allocations[0].program):
+            return super().runner(allocations, inferences)
+        allocation = allocations[0]
+        chosen = shares(inferences, len(self.board.cores))
+        work = [(allocation, first, count, core) for core, (first, count) in enumerate(chosen)]
+
+        def run() -> None:
+            self._prepare(allocation, inferences)
+            self._start(work)
+            self._finish_all(inferences, None, counted=False)
+
+        return run
 
     def _release(self, allocation: Allocation) -> None:
         state: _State = allocation.state
@@ -232,8 +294,9 @@ class PynqDevice(Device):
         if progress is not None and inferences > reported:
             progress(inferences - reported)
 
-    def _finish_all(self, inferences: int, progress: Advance | None) -> int:
-        """Wait until every core that runs has ended; how many inferences ``progress`` was told of."""
+    def _finish_all(self, inferences: int, progress: Advance | None, counted: bool = True) -> int:
+        """Wait until every core that runs has ended; how many inferences ``progress`` was told of. ``counted``: whether
+        anybody asks for the counters."""
         allowed = self._timeout
         if allowed is None:
             watchdog = max(allocation.state.watchdog for allocation in self._running.values())
@@ -243,7 +306,7 @@ class PynqDevice(Device):
         try:
             while True:
                 for core in self.board.ended(list(self._running)):
-                    found = self._finish(self._running[core], core)
+                    found = self._finish(self._running[core], core, counted)
                     fault_found = fault_found or found
                     del self._running[core]
                 if not self._running or (now := time.monotonic()) >= begin + allowed:
@@ -280,15 +343,15 @@ class PynqDevice(Device):
         self.polling = f"a run has ended, but no interrupt came on {self.board.manifest.interrupt}"
         _log.warning("%s: polls from now on: %s", self, self.polling)
 
-    def _finish(self, allocation: Allocation, core: int) -> DeviceFault | None:
-        """Keep a core's counters and lower its interrupt; the fault that its run ended with."""
+    def _finish(self, allocation: Allocation, core: int, counted: bool) -> DeviceFault | None:
+        """Keep a core's counters, if asked for, and lower its interrupt; the fault that its run ended with."""
         program, state = allocation.program, allocation.state
         registers, found = self.board.cores[core], None
         if registers.status() & FAULT:
             code, instruction = registers.read("FAULT_CODE"), registers.read("FAULT_INSTRUCTION")
             name = FaultCode(code).name if code in list(FaultCode) else f"code {code}"
             found = fault(self, program, name, instruction, FAULT_DETAIL.get(code, "").format(watchdog=state.watchdog))
-        else:
+        elif counted:
             state.counters[core] = registers.counters()
         registers.command(Control.ACKNOWLEDGE)
         return found

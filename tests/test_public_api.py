@@ -95,6 +95,7 @@ def calls(folder: Path) -> dict[str, Callable[[], Call]]:
         "Executable": plain(Executable, artifact=artifact, device="sim", verified=False),
         "Executable.load": plain(Executable.load, path=artifact_file, device="sim"),
         "Executable.run": plain(executable.run, x=images(1), jobs=None, progress=None, keep_intermediates=None),
+        "Executable.prepare": plain(executable.prepare, inferences=1),
         "Executable.save": plain(executable.save, path=folder / "b.twa"),
         "Executable.to_be_busy": plain(executable.to_be_busy, jobs=1),
         "Stream.run": lambda: (executable.stream().run, {"x": images(1), "progress": None, "keep_intermediates": None}),
@@ -151,11 +152,11 @@ def calls(folder: Path) -> dict[str, Callable[[], Call]]:
 #: documented, and not tried here: without arguments, made by other functions alone, for TVM, whose types they take, or
 #: for tests, whose networks they build
 ELSEWHERE = {
-    "Executable.stream", "Stream", "Stream.reset", "Report", "Report.engines", "Report.to_dict", "Config.to_dict",
-    "Config.to_toml", "Exploration", "Artifact", "Artifact.to_bytes", "Device", "Device.close", "Quantised",
-    "Comparison", "Comparison.layers", "Comparison.markdown", "tilewright_pipeline", "relax_pipeline",
-    "partition_for_tilewright", "collect_reports", "Program", "Program.columns", "Program.table", "TfliteNet",
-    "OnnxNet",
+    "Executable.stream", "Prepared", "Prepared.close", "Stream", "Stream.reset", "Report", "Report.engines",
+    "Report.to_dict", "Config.to_dict", "Config.to_toml", "Exploration", "Artifact", "Artifact.to_bytes", "Device",
+    "Device.close", "Quantised", "Comparison", "Comparison.layers", "Comparison.markdown", "tilewright_pipeline",
+    "relax_pipeline", "partition_for_tilewright", "collect_reports", "Program", "Program.columns", "Program.table",
+    "TfliteNet", "OnnxNet",
 }  # fmt: skip
 
 
@@ -183,7 +184,8 @@ def documented() -> set[str]:
         value = getattr(import_module(module), attribute)
         if kind == "class" and attribute not in ("RemoteDevice", "TfliteNet", "OnnxNet"):
             chosen = re.findall(r":members: (.+)", options)
-            methods = [n for n, m in inspect.getmembers(value, _is_method) if not n.startswith("_")]
+            left_out = ", ".join(re.findall(r":exclude-members: (.+)", options)).split(", ")
+            methods = [n for n, m in inspect.getmembers(value, _is_method) if n[0] != "_" and n not in left_out]
             listed = chosen[0].split(", ") if chosen else methods
             found |= {f"{attribute}.{n}" for n in methods if n in listed}
     return found

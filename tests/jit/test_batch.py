@@ -29,6 +29,10 @@ def compared(path: Path, **options: Any) -> tw.Executable:
     for got, expected in zip(outputs if isinstance(outputs, list) else [outputs], wanted, strict=True):
         assert got.dtype == expected.dtype
         np.testing.assert_array_equal(got, expected)
+    with exe.prepare(2) as infer:
+        again = infer(x)
+    for got, expected in zip(again if isinstance(again, list) else [again], wanted, strict=True):
+        np.testing.assert_array_equal(got, expected)
     assert report.inferences == 2 * exe.artifact.batch
     assert any("image by image" in note for note in report.notes) == (exe.artifact.batch > 1)
     return exe

@@ -8,6 +8,7 @@ import time
 from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,11 @@ def board(config: str, file: int) -> PynqDevice:
     return PynqDevice(chosen, Manifest(Path("afar.bit"), chosen), timeout=LAUNCH_SECONDS, pynq=facade)
 
 
+def digest(y: Any) -> list[bytes]:
+    """What outputs are told apart by."""
+    return [values.tobytes() for values in (y if isinstance(y, list) else [y])]
+
+
 def run(name: str, folder: Path, results: Path, device: PynqDevice) -> None:
     """Load and verify a network and keep what it gives for its inputs."""
     start = time.perf_counter()
@@ -36,6 +42,8 @@ def run(name: str, folder: Path, results: Path, device: PynqDevice) -> None:
     with np.load(folder / f"{name}.x.npz") as data:
         x = [data[key] for key in data.files]
     y, report = executable.run(x)
+    with executable.prepare(len(x[0])) as infer:
+        assert digest(infer(x)) == digest(y), f"{name}: prepared, it gives something else"
     np.savez(results / f"{name}.y.npz", *(y if isinstance(y, list) else [y]))
     print(f"  {name:<24}verified in {loaded - start:.1f} s, {report.cycles:,} cycles", flush=True)
 

@@ -110,6 +110,15 @@ def test_fresh_continued_and_reset(model: tuple[Path, Executable]) -> None:
     assert (Reference(path).run(x) != fresh).any()
 
 
+def test_prepared_calls_begin_afresh(model: tuple[Path, Executable]) -> None:
+    _, executable = model
+    x = inputs(executable, 4)
+    with executable.prepare() as infer:
+        assert_equal(np.concatenate([infer(row[None]) for row in x]), executable(x))
+    with executable.prepare(2) as infer:
+        assert_equal(np.concatenate([infer(x[:2]), infer(x[2:])]), executable(x))
+
+
 def test_streams_side_by_side_do_not_mix(model: tuple[Path, Executable]) -> None:
     path, executable = model
     x = [inputs(executable, 4, seed) for seed in range(3)]
