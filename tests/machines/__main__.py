@@ -27,16 +27,19 @@ from tests.runtime.test_board_python import loaded_modules
 from tilewright.config import load_config
 from tilewright.files import CACHE_VARIABLE
 from tilewright.hw.verilated.facade import Facade
+from tilewright.runtime.native.library import VARIABLE
 
 FOLDER = ROOT / "build" / "machines"
+NUMPY = "0"  #: what TILEWRIGHT_NATIVE is where NumPy does the host's steps
 
 
-def run(machine: Machine, folder: Path, names: list[str]) -> list[str]:
-    """What went wrong on a machine; empty if nothing did."""
+def run(machine: Machine, library: str, cache: Path, folder: Path, names: list[str], boards: list[Facade]) -> list[str]:
+    """What went wrong on a machine with a host library; empty if nothing did. ``boards``: the networks' hardware and,
+    where it is to be tested, the self-test's."""
     failed = []
     with tempfile.TemporaryDirectory() as scratch:
         ends, threads = [], []
-        for number, facade in enumerate((Facade(load_config("tiny"), files=False), hardware())):
+        for number, facade in enumerate(boards):
             here, there = socket.socketpair()
             memory = Path(scratch, f"board{number}")
             memory.mkdir()
@@ -47,7 +50,7 @@ def run(machine: Machine, folder: Path, names: list[str]) -> list[str]:
         modules = ",".join(loaded_modules())
         arguments = [str(folder), scratch, modules, ",".join(names), networks.CONFIG, *map(str, files)]
         command = [*machine.command, "-m", "tests.machines.inside", *arguments]
-        own = {CACHE_VARIABLE: scratch}  # what this machine has verified does not count there
+        own = {CACHE_VARIABLE: str(cache), VARIABLE: library}
         ended = subprocess.run(command, cwd=ROOT, env={**os.environ, **machine.environment, **own}, pass_fds=files)
         for end in ends:
             end.close()
@@ -59,11 +62,6 @@ def run(machine: Machine, folder: Path, names: list[str]) -> list[str]:
             differing = networks.differing(Path(scratch, f"{name}.y.npz"), folder / f"{name}.y.npz")
             failed += [f"{name}: {line}" for line in differing]
     return failed
-
-
-def hardware() -> Facade:
-    """What the networks run on."""
-    return SimulatedFacade(load_config(networks.CONFIG), files=False, memory_bytes=512 << 20)
 
 
 def main() -> int:
@@ -82,7 +80,12 @@ def main() -> int:
             continue
         names = names or networks.prepare(FOLDER)
         print(f"== {name}", flush=True)
-        wrong = run(machine, FOLDER, names)
+        wrong, tested = [], [Facade(load_config("tiny"), files=False)]
+        with tempfile.TemporaryDirectory() as cache:  # what this machine has verified does not count there
+            for library in [NUMPY] if machine.library is None else [machine.library, NUMPY]:
+                hardware = SimulatedFacade(load_config(networks.CONFIG), files=False, memory_bytes=512 << 20)
+                wrong += run(machine, library, Path(cache), FOLDER, names, [hardware, *tested])
+                tested = []  # once
         failed |= bool(wrong)
         said = "; ".join(wrong) or f"{len(names)} networks equal those of this machine byte by byte"
         print(f"  {said} ({time.perf_counter() - start:.0f} s)", flush=True)

@@ -16,6 +16,7 @@ from tests.machines.afar import FacadeAfar
 from tilewright.config import load_config
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.executable import Executable
+from tilewright.runtime.native.library import library
 from tilewright.runtime.pynq.manifest import Manifest
 from tilewright.runtime.pynq_device import PynqDevice
 from tilewright.runtime.selftest.checks import Bench, run_checks
@@ -45,21 +46,22 @@ def run(name: str, folder: Path, results: Path, device: PynqDevice) -> None:
     with executable.prepare(len(x[0])) as infer:
         assert digest(infer(x)) == digest(y), f"{name}: prepared, it gives something else"
     np.savez(results / f"{name}.y.npz", *(y if isinstance(y, list) else [y]))
-    print(f"  {name:<24}verified in {loaded - start:.1f} s, {report.cycles:,} cycles", flush=True)
+    print(f"  {name:<24}opened in {loaded - start:.1f} s, {report.cycles:,} cycles", flush=True)
 
 
 def main(folder: str, results: str, modules: str, networks: str, config: str, *files: str) -> int:
-    """``modules``, ``networks``: names, with commas; ``config``: of the networks; ``files``: open ones, the self-test's
-    hardware and the networks'."""
+    """``modules``, ``networks``: names, with commas; ``config``: of the networks; ``files``: open ones, the networks'
+    hardware and, where it is to be tested, the self-test's."""
     bits = 64 if sys.maxsize > 1 << 32 else 32
     print(f"{platform.machine()}, {bits} bits, Python {platform.python_version()}, NumPy {np.__version__}", flush=True)
     names = modules.split(",")
     for name in names:
         import_module(name)
     print(f"  {len(names)} modules load", flush=True)
-    if not print_findings(run_checks(Bench(board("tiny", int(files[0]))))):
+    if files[1:] and not print_findings(run_checks(Bench(board("tiny", int(files[1]))))):
         return 1
-    device = board(config, int(files[1]))
+    print(f"  host steps: {'NumPy' if library() is None else 'compiled'}", flush=True)
+    device = board(config, int(files[0]))
     for name in networks.split(","):
         run(name, Path(folder), Path(results), device)
     return 0

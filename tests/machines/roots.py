@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.conftest import REPOSITORY as ROOT
 from tests.test_versions import interpreter
+from tilewright.runtime.native import build
 
 PACKAGES = ("python3-numpy",)
 OLDEST_PYTHON, OLDEST_NUMPY = "3.10", "1.21.6"  #: of PYNQ 3.0
@@ -26,17 +27,21 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Machine:
-    """How Python starts on a machine: the command, and its environment beside this process's."""
+    """How Python starts on a machine: the command, its environment beside this process's, and the compiled host
+    library, as ``TILEWRIGHT_NATIVE`` names it; None where there is none."""
 
     command: tuple[str, ...]
     environment: dict[str, str]
+    library: str | None = ""
 
 
 @dataclass(frozen=True)
 class Emulated:
-    """A processor that qemu emulates: Debian's name of it, its libraries' folder, qemu's program and its CPU."""
+    """A processor that qemu emulates: Debian's name of it and Linux's, its libraries' folder, qemu's program, its
+    CPU."""
 
     architecture: str
+    machine_name: str
     libraries: str
     qemu: str
     cpu: str
@@ -60,7 +65,19 @@ class Emulated:
         }
         given = [option for name, value in guest.items() for option in ("-E", f"{name}={value}")]
         python = next((root / "usr" / "bin").glob("python3.*[0-9]"))
-        return Machine((self.qemu, "-cpu", self.cpu, "-L", str(root), *given, str(python), "-S", "-s"), {})
+        command = self.qemu, "-cpu", self.cpu, "-L", str(root), *given, str(python), "-S", "-s"
+        return Machine(command, {}, self.library(folder))
+
+    def library(self, folder: Path) -> str | None:
+        """The host library by a cross compiler; None where there is none."""
+        compiler = f"{self.libraries}-gcc"
+        if shutil.which(compiler) is None:
+            print(
+                f"{self.architecture}: NumPy's host steps alone; apt-get install gcc-{self.libraries} for the compiled"
+            )
+            return None
+        flags = build.NATIVE_FLAGS.get(self.machine_name, [])
+        return str(build.compile_library(folder / build.NAME, [compiler, *flags]))
 
 
 @dataclass(frozen=True)
@@ -86,8 +103,8 @@ class Oldest:
 
 MACHINES: dict[str, Emulated | Oldest] = {
     "oldest": Oldest(),
-    "armhf": Emulated("armhf", "arm-linux-gnueabihf", "qemu-arm", "cortex-a9"),
-    "arm64": Emulated("arm64", "aarch64-linux-gnu", "qemu-aarch64", "cortex-a53"),
+    "armhf": Emulated("armhf", "armv7l", "arm-linux-gnueabihf", "qemu-arm", "cortex-a9"),
+    "arm64": Emulated("arm64", "aarch64", "aarch64-linux-gnu", "qemu-aarch64", "cortex-a53"),
 }
 
 
