@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.hw.verilated.limits import LONGEST, cycle_bound
-from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.progress import Advance
@@ -30,6 +29,7 @@ from tilewright.runtime.device_base import (
     fault,
     has_shared,
 )
+from tilewright.runtime.native.order import CompiledOrder
 from tilewright.runtime.pynq.board import Board
 from tilewright.runtime.pynq.buffers import BufferPool, SegmentBuffers, place_segments
 from tilewright.runtime.pynq.manifest import Manifest, find_overlay
@@ -89,7 +89,7 @@ class PynqDevice(Device):
         super().__init__(config)
         manifest = overlay if isinstance(overlay, Manifest) else find_overlay(overlay, config)
         self.board = Board(manifest, pynq, download)
-        self.order = DramOrder(config)
+        self.order = CompiledOrder(config)
         self.turn = self.board.turn
         self._running: dict[int, Allocation] = {}  # what cores run that have been started and not yet been seen to end
         self.polling: str | None = self.board.no_interrupt if interrupt else "the interrupt is switched off"

@@ -71,12 +71,10 @@ struct stream {
   int bad;
 };
 
-/* At least 24 bits are held, zeros behind the end. */
+/* At least 25 bits are held, zeros behind the end. */
 static inline void refill(struct stream *s) {
-  while (s->held <= 24) {
+  for (; s->held <= 24; s->at++, s->held += 8)
     if (s->at < s->length) s->bits |= (uint32_t)s->in[s->at] << s->held;
-    s->at++, s->held += 8;
-  }
 }
 
 /* The next `count` bits, at most 16. The stream is bad where they lie past its end. */
@@ -90,7 +88,7 @@ static inline uint32_t take(struct stream *s, int count) {
 
 /* A canonical Huffman code: how many codes of each length there are, and the symbols in the codes' order. Codes of up to
  * FAST bits have an entry for each way in which they go on: symbol and length, 0 for longer ones. */
-enum { FAST = 9 };
+enum { FAST = 10 };
 struct code {
   uint16_t counts[16], symbols[288], fast[1 << FAST];
 };
@@ -139,15 +137,16 @@ static inline int symbol(struct stream *s, const struct code *c) {
   return 256;
 }
 
-static void copy_codes(struct stream *s, const struct code *literals, const struct code *distances) {
+/* Literals and copies up to the end of the block. The stream is a variable of its own, which no byte written may change. */
+static void copy_codes(struct stream *whole, const struct code *literals, const struct code *distances) {
+  struct stream local = *whole, *s = &local;
   static const uint16_t length_base[] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
   static const uint8_t length_bits[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-  while (!s->bad) {
-    const int found = symbol(s, literals);
-    if (found == 256) return;
+  int found = 256;
+  while (!s->bad && (found = symbol(s, literals)) != 256) {
     if (found < 256) {
-      if (s->made < s->size) s->out[s->made++] = (uint8_t)found;
-      else s->bad = 1;
+      if (s->made == s->size) break;
+      s->out[s->made++] = (uint8_t)found;
       continue;
     }
     if (found > 285) break;
@@ -159,7 +158,8 @@ static void copy_codes(struct stream *s, const struct code *literals, const stru
     if (s->bad || distance > s->made || length > s->size - s->made) break;
     for (; length > 0; length--, s->made++) s->out[s->made] = s->out[s->made - distance];
   }
-  s->bad = 1;
+  s->bad |= found != 256;
+  *whole = local;
 }
 
 static void copy_stored(struct stream *s) {

@@ -1,4 +1,4 @@
-/* Made by python -m tilewright.runtime.native.contract. */
+/* Made by python -m tilewright.runtime.contract. */
 #ifndef TILEWRIGHT_CONTRACT_H
 #define TILEWRIGHT_CONTRACT_H
 

@@ -41,6 +41,12 @@ class Unpack(ctypes.Structure):
     ]
 
 
+class Order(ctypes.Structure):
+    """``struct tilewright_order``."""
+
+    _fields_ = [(name, ctypes.c_int32) for name in ("word", "ports", "beats")]
+
+
 def _prototypes(library: ctypes.CDLL) -> None:
     pointer, i32, i64, size = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_size_t
     f32 = ctypes.c_float
@@ -48,6 +54,8 @@ def _prototypes(library: ctypes.CDLL) -> None:
         "pack_scratch": (size, [pointer]),
         "pack": (i32, [pointer, pointer, pointer, size, pointer, size]),
         "unpack": (None, [pointer, pointer, size, pointer, size]),
+        "to_dram": (None, [pointer, pointer, size, pointer, size]),
+        "from_dram": (None, [pointer, pointer, size, pointer, size]),
         "softmax_table": (None, [pointer, i32, i32, i64]),
         "softmax": (i32, [pointer, i64, pointer, pointer, size, size]),
         "table_softmax": (None, [pointer, f32, i32, pointer, pointer, size, size]),

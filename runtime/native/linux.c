@@ -1,6 +1,5 @@
 /* A board under Linux: registers through UIO or a mapped file, memory of u-dma-buf or reserved memory. */
 #define _POSIX_C_SOURCE 200809L
-#define _DEFAULT_SOURCE
 #define _FILE_OFFSET_BITS 64
 #include "tilewright.h"
 

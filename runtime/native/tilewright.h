@@ -11,7 +11,7 @@
  *   tilewright_close(network);
  *
  * One thread at a time uses a network, and one network at a time a board. Verified on the simulated design and under
- * qemu, not yet on a board (docs/c-runtime.md).
+ * qemu, not yet on a board (docs/c_runtime.md).
  */
 #ifndef TILEWRIGHT_H
 #define TILEWRIGHT_H

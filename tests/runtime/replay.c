@@ -1,6 +1,7 @@
 /* Artifacts through the C runtime on a board that plays back what an accelerator gave.
  *
  *   replay FILE...                                  open each, run 3 inferences on zeros, print what came of it
+ *   replay zeros COUNT FILE                         one of them, COUNT inferences
  *   replay FILE FOLDER COUNT BEAT INPUT OUTPUT      one network of one program: FOLDER has the inputs (x0 ...), what segments
  *                                                   INPUT and OUTPUT held in DRAM (packed, given) and the outputs (y0 ...)
  *                                                   of COUNT inferences one after another; exit code 1 if any differ
@@ -116,12 +117,13 @@ static tilewright_code run(tilewright *t, size_t count, const char *folder) {
 int main(int argc, char **argv) {
   const tilewright_board board = {NULL, registers, memory, now};
   const int replays = argc == 7 && atoi(argv[3]) > 0;
-  const size_t count = replays ? (size_t)atoi(argv[3]) : 3;
+  const int counted = argc == 4 && !strcmp(argv[1], "zeros");
+  const size_t count = replays ? (size_t)atoi(argv[3]) : counted ? (size_t)atoi(argv[2]) : 3;
   if (replays) {
     beat = (size_t)atoi(argv[4]), input_segment = atoi(argv[5]), output_segment = atoi(argv[6]);
     packed = file(argv[2], "packed", -1), given = file(argv[2], "given", -1);
   }
-  for (int k = 1; k < (replays ? 2 : argc); k++) {
+  for (int k = counted ? 3 : 1; k < (replays ? 2 : argc); k++) {
     tilewright *t;
     pretend(argv[k]);
     tilewright_code code = tilewright_open_file(&t, argv[k], &board, NULL);

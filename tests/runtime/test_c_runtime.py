@@ -19,9 +19,9 @@ from tests.runtime.network import SHAPE, TINY, images, make_artifact, reference
 from tests.runtime.test_artifact_attack import PATCHES, ROWS
 from tilewright.compiling import compile as compile_model
 from tilewright.runtime.artifact import FORMAT_VERSION, Artifact
+from tilewright.runtime.contract import HEADER, contract_header
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.native.contract import HEADER, contract_header
 from tilewright.runtime.native.library import library
 from tilewright.runtime.random_inputs import random_inputs
 from tilewright.runtime.steps import (
@@ -285,7 +285,7 @@ def test_values_that_steps_cannot_take_are_named() -> None:
 
 
 def test_registers_and_formats_are_pythons() -> None:
-    assert HEADER.read_text() == contract_header(), "run python -m tilewright.runtime.native.contract"
+    assert HEADER.read_text() == contract_header(), "run python -m tilewright.runtime.contract"
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.isa.build import PAIRED
+from tilewright.isa.dram_order import DramOrder
 from tilewright.runtime import host
 from tilewright.runtime.native import build
 from tilewright.runtime.native import library as loading
 from tilewright.runtime.native.library import library
+from tilewright.runtime.native.order import CompiledOrder
 from tilewright.runtime.steps import (
     CastStep,
     DequantizeStep,
@@ -148,6 +151,23 @@ def test_changes_of_type_equal_numpy() -> None:
         step_back = DequantizeStep("x", "y", 1e35, zero_point)
         assert outcome(step_back.apply, x) == outcome(host.dequantize, x, 1e35, zero_point)
     assert 0 < refused < 1500
+
+
+@pytest.mark.parametrize("bits,beats", [(64, 16), (64, 4), (32, 8), (128, 2)])
+def test_the_order_in_dram_equals_numpys(bits: int, beats: int) -> None:
+    rng, config = np.random.default_rng(5), PAIRED.replace(axi_bits=bits, burst_beats=beats, block_in=64, block_out=64)
+    reference, compiled = DramOrder(config), CompiledOrder(config)
+    memory = integers(rng, "uint8", (8 * reference.block,), 0, 255)
+    for _ in range(200):
+        begin, end = sorted(int(v) for v in rng.integers(0, memory.size + 1, 2))
+        size = end - begin
+        assert compiled._native(memory, begin, size) is not None
+        assert np.array_equal(compiled.read(memory, begin, size), reference.read(memory, begin, size))
+        data, expected = integers(rng, "uint8", (size,), 0, 255), memory.copy()
+        compiled.write(memory, begin, data)
+        reference.write(expected, begin, data)
+        assert np.array_equal(memory, expected)
+    assert compiled._native(memory, memory.size, 1) is None, "bytes that are not there"
 
 
 def test_arrays_need_not_be_contiguous() -> None:

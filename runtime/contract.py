@@ -1,6 +1,6 @@
-"""``contract.h``: what C takes from Python, the register map and the versions of file formats.
+"""``native/contract.h``: what C takes from Python, the register map and the versions of file formats.
 
-``python -m tilewright.runtime.native.contract`` writes it; a test says when that is due.
+``python -m tilewright.runtime.contract`` writes it; a test says when that is due.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tilewright.isa.container import FORMAT_VERSION as PROGRAM_FORMAT
 from tilewright.isa.registers import GLOBAL, ID_VALUE, SEGMENT_BASE, SEGMENT_SPACING, Control, Status
 from tilewright.runtime.artifact import FORMAT_VERSION as ARTIFACT_FORMAT
 
-HEADER = Path(__file__).parent / "contract.h"
+HEADER = Path(__file__).parent / "native" / "contract.h"
 
 
 def contract_header() -> str:
@@ -22,7 +22,7 @@ def contract_header() -> str:
         return ", ".join(f"{prefix}_{value.name} = {value.value}" for value in values)
 
     registers = "".join(f"  REGISTER_{r.name} = {r.offset:#05x},\n" for r in GLOBAL)
-    return f"""/* Made by python -m tilewright.runtime.native.contract. */
+    return f"""/* Made by python -m tilewright.runtime.contract. */
 #ifndef TILEWRIGHT_CONTRACT_H
 #define TILEWRIGHT_CONTRACT_H
 
