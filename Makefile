@@ -120,9 +120,8 @@ calibrate: setup
 	$(PY) -m bench.calibration
 
 wheels: setup
-	$(PY) -m pip install --quiet --disable-pip-version-check "ziglang>=0.13,<0.18"
 	@for machine in x86_64 aarch64 armv7l; do \
-	  TILEWRIGHT_WHEEL=$$machine $(PY) -m pip wheel --no-deps --no-build-isolation -w dist . || exit 1; done
+	  TILEWRIGHT_WHEEL=$$machine $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps -w dist . || exit 1; done
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis examples/digits/out

@@ -85,4 +85,5 @@ if __name__ == "__main__":
     from setuptools import setup
 
     machine = os.environ.get("TILEWRIGHT_WHEEL", "")
-    setup(project_urls=addresses(HERE), cmdclass=commands(machine) if machine else {})
+    own = {"cmdclass": commands(machine), "setup_requires": ["ziglang>=0.13,<0.18"]} if machine else {}
+    setup(project_urls=addresses(HERE), **own)

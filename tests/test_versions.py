@@ -182,14 +182,31 @@ def test_packages_say_where_the_project_is_hosted(packages: dict[str, Path]) -> 
         assert "secret" not in text
 
 
+def committed(source: Path) -> Path:
+    """A folder with what is committed."""
+    source.mkdir()
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True).stdout
+    subprocess.run(["tar", "-x"], cwd=source, input=archive, check=True)
+    return source
+
+
+@pytest.mark.slow
+def test_a_wheel_of_one_machine_carries_the_library(tmp_path: Path) -> None:
+    source, pip = committed(tmp_path / "source"), [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    environment = {**os.environ, "TILEWRIGHT_WHEEL": "armv7l"}
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(tmp_path), str(source)], check=True, env=environment)
+    (made,) = tmp_path.glob("*-py3-none-manylinux_2_17_armv7l.whl")
+    with zipfile.ZipFile(made) as wheel:
+        library = wheel.read("tilewright/runtime/native/libtilewright.so")
+    assert library[:5] == b"\x7fELF\x01", "of 32 bits"
+    assert library[18:20] == b"\x28\0", "for ARM"
+
+
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Wheel and sdist of what is committed, made in pip's own build environment, as of a clone of a server's."""
     folder = tmp_path_factory.mktemp("packages")
-    source = folder / "source"
-    source.mkdir()
-    archive = subprocess.run(["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True).stdout
-    subprocess.run(["tar", "-x"], cwd=source, input=archive, check=True)
+    source = committed(folder / "source")
     subprocess.run(["git", "init", "-q"], cwd=source, check=True)
     subprocess.run(["git", "remote", "add", "origin", ORIGIN], cwd=source, check=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
