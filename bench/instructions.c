@@ -9,7 +9,8 @@
 
 struct qemu_plugin_tb;
 typedef void translated(uint64_t id, struct qemu_plugin_tb *block);
-typedef void called(uint64_t id, unsigned cpu, int64_t number, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+typedef void called(uint64_t id, unsigned cpu, int64_t number, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                    uint64_t, uint64_t, uint64_t);
 void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, translated *function);
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *block, int add, void *to, uint64_t value);
 void qemu_plugin_register_vcpu_syscall_cb(uint64_t id, called *function);
@@ -24,7 +25,8 @@ static void translate(uint64_t id, struct qemu_plugin_tb *block) {
   qemu_plugin_register_vcpu_tb_exec_inline(block, 0, &executed, qemu_plugin_tb_n_insns(block));
 }
 
-static void call(uint64_t id, unsigned cpu, int64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f, uint64_t g, uint64_t h) {
+static void call(uint64_t id, unsigned cpu, int64_t number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+                 uint64_t f, uint64_t g, uint64_t h) {
   (void)id, (void)cpu, (void)a, (void)b, (void)c, (void)d, (void)e, (void)f, (void)g, (void)h;
   if (number == GETPPID) fprintf(stderr, "%" PRIu64 "\n", executed);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN "compile the model again"
 enum { PREFIX = 52, PROGRAM_PREFIX = 20, DIGEST = 32 };
 
 tilewright_code tw_fail(tilewright *t, tilewright_code code, const char *format, ...) {
@@ -33,7 +32,8 @@ int64_t tw_integer(const struct part *p, const char *key, int64_t low, int64_t h
   int64_t value = 0;
   if (!node && missing != REQUIRED) return missing;
   if (node && json_integer(p->json, node, &value) && value >= low && value <= high) return value;
-  tw_fail(p->t, TILEWRIGHT_DAMAGED, "%s: %s is no integer from %lld to %lld; " AGAIN, p->what, key, (long long)low, (long long)high);
+  tw_fail(p->t, TILEWRIGHT_DAMAGED, "%s: %s is no integer from %lld to %lld; " AGAIN, p->what, key, (long long)low,
+          (long long)high);
   return low;
 }
 
@@ -45,7 +45,8 @@ double tw_real(const struct part *p, const char *key, double low, double high) {
   return low;
 }
 
-int32_t tw_integers(const struct part *p, const char *key, int32_t least, int32_t most, int64_t low, int64_t high, int32_t *out) {
+int32_t tw_integers(const struct part *p, const char *key, int32_t least, int32_t most, int64_t low, int64_t high,
+                    int32_t *out) {
   const struct json *j = p->json;
   const uint32_t node = json_get(j, p->node, key);
   if ((!node || j->nodes[node].type == JSON_NULL) && !least) return 0;
@@ -58,8 +59,9 @@ int32_t tw_integers(const struct part *p, const char *key, int32_t least, int32_
     out[k] = (int32_t)value;
   }
   if (!bad) return (int32_t)count;
-  tw_fail(p->t, count > (uint32_t)most ? TILEWRIGHT_UNSUPPORTED : TILEWRIGHT_DAMAGED, "%s: %s: not %d to %d integers from %lld to %lld", p->what, key,
-          (int)least, (int)most, (long long)low, (long long)high);
+  tw_fail(p->t, count > (uint32_t)most ? TILEWRIGHT_UNSUPPORTED : TILEWRIGHT_DAMAGED,
+          "%s: %s: not %d to %d integers from %lld to %lld", p->what, key, (int)least, (int)most, (long long)low,
+          (long long)high);
   memset(out, 0, (size_t)least * sizeof *out);
   return 0;
 }
@@ -78,7 +80,8 @@ char *tw_text(const struct part *p, const char *key) {
 static tilewright_code parse(tilewright *t, struct json *json, const uint8_t *text, size_t size, const char *what) {
   const int failed = json_parse(json, (const char *)text, size);
   if (failed == 2) return tw_fail(t, TILEWRIGHT_NO_MEMORY, "%s: there is no memory to read it", what);
-  if (failed || json->nodes[0].type != JSON_OBJECT) return tw_fail(t, TILEWRIGHT_DAMAGED, "%s: the header is no JSON object; " AGAIN, what);
+  if (failed || json->nodes[0].type != JSON_OBJECT)
+    return tw_fail(t, TILEWRIGHT_DAMAGED, "%s: the header is no JSON object; " AGAIN, what);
   return TILEWRIGHT_OK;
 }
 
@@ -92,7 +95,8 @@ struct blobs {
 static uint8_t *read_blob(const struct part *p, const char *key, struct blobs *blobs, size_t *size) {
   const struct part blob = {p->t, p->json, json_get(p->json, p->node, key), p->what};
   const size_t left = (size_t)(blobs->end - blobs->at);
-  const uint64_t stored = (uint64_t)tw_integer(&blob, "stored", 0, (int64_t)(left < INT32_MAX ? left : INT32_MAX), REQUIRED);
+  const uint64_t stored =
+      (uint64_t)tw_integer(&blob, "stored", 0, (int64_t)(left < INT32_MAX ? left : INT32_MAX), REQUIRED);
   const uint64_t decoded = (uint64_t)tw_integer(&blob, "size", 0, INT32_MAX, REQUIRED);
   if (p->t->code) return NULL;
   const uint8_t *from = blobs->at;
@@ -121,24 +125,32 @@ static void read_segment(const struct part *p, struct segment *s, struct blobs *
   while (k < 4 && !json_is(p->json, kind, kinds[k])) k++;
   if (k == 4) {
     const int shared = json_is(p->json, kind, "shared");
-    tw_fail(p->t, shared ? TILEWRIGHT_UNSUPPORTED : TILEWRIGHT_DAMAGED, shared ? "%s exchanges with programs on other cores, which needs Python; compile for throughput"
-            : "%s: a segment of no known kind; " AGAIN, p->what);
+    tw_fail(p->t, shared ? TILEWRIGHT_UNSUPPORTED : TILEWRIGHT_DAMAGED,
+            shared ? "%s exchanges with programs on other cores, which needs Python; compile for throughput"
+                   : "%s: a segment of no known kind; " AGAIN,
+            p->what);
     return;
   }
   s->kind = (enum segment_kind)k;
-  const int64_t size = tw_integer(p, "size", 0, INT64_MAX, REQUIRED), stride = tw_integer(p, "repeat_stride", 0, INT64_MAX, REQUIRED);
-  if (size > INT32_MAX || stride > INT32_MAX) tw_fail(p->t, TILEWRIGHT_NO_MEMORY, "%s: a segment larger than 2 GiB", p->what);
+  const int64_t size = tw_integer(p, "size", 0, INT64_MAX, REQUIRED),
+                stride = tw_integer(p, "repeat_stride", 0, INT64_MAX, REQUIRED);
+  if (size > INT32_MAX || stride > INT32_MAX)
+    tw_fail(p->t, TILEWRIGHT_NO_MEMORY, "%s: a segment larger than 2 GiB", p->what);
   if (p->t->code) return;
   s->size = (size_t)size, s->stride = (size_t)stride;
   s->per_flight = s->stride || k == SEGMENT_INPUT || k == SEGMENT_OUTPUT;
   if (s->stride % PAGE || (s->stride && s->stride < s->size))
-    tw_fail(p->t, TILEWRIGHT_DAMAGED, "%s: a segment of %zu bytes repeats after %zu; " AGAIN, p->what, s->size, s->stride);
-  if (!p->t->code && data && p->json->nodes[data].type != JSON_NULL) s->data = read_blob(p, "data", blobs, &s->data_size);
-  if (s->data_size > s->size) tw_fail(p->t, TILEWRIGHT_DAMAGED, "%s: a segment's data is larger than it; " AGAIN, p->what);
+    tw_fail(p->t, TILEWRIGHT_DAMAGED, "%s: a segment of %zu bytes repeats after %zu; " AGAIN, p->what, s->size,
+            s->stride);
+  if (!p->t->code && data && p->json->nodes[data].type != JSON_NULL)
+    s->data = read_blob(p, "data", blobs, &s->data_size);
+  if (s->data_size > s->size)
+    tw_fail(p->t, TILEWRIGHT_DAMAGED, "%s: a segment's data is larger than it; " AGAIN, p->what);
 }
 
 /* The container of one program. The artifact's checksum covers it: its own is not looked at. */
-static tilewright_code read_program(tilewright *t, struct program *program, const uint8_t *data, size_t size, const char *what) {
+static tilewright_code read_program(tilewright *t, struct program *program, const uint8_t *data, size_t size,
+                                    const char *what) {
   static const uint8_t magic[8] = "TWPROG\r\n";
   if (size < PROGRAM_PREFIX + 4 + DIGEST || memcmp(data, magic, 8) || bytes_u32(data + 8) != PROGRAM_FORMAT ||
       bytes_u64(data + 12) != size - PROGRAM_PREFIX - DIGEST)
@@ -181,7 +193,8 @@ static tilewright_code read_programs(tilewright *t, const struct json *json, con
     int64_t size = 0;
     char what[24];
     snprintf(what, sizeof what, "program %u", k);
-    if (!json_integer(json, at, &size) || size < 0 || size > end - data) return tw_fail(t, TILEWRIGHT_DAMAGED, "%s: lies outside the file; " AGAIN, what);
+    if (!json_integer(json, at, &size) || size < 0 || size > end - data)
+      return tw_fail(t, TILEWRIGHT_DAMAGED, "%s: lies outside the file; " AGAIN, what);
     t->program_count++;
     read_program(t, t->programs + k, data, (size_t)size, what);
     data += size;
@@ -200,7 +213,8 @@ static tilewright_code read_config(tilewright *t, const struct json *json) {
   o->beats = (int32_t)tw_integer(&config, "burst_beats", 1, 256, REQUIRED);
   c->segments = (int32_t)tw_integer(&config, "segments", 1, 64, REQUIRED);
   if (!t->code && PAGE % (o->beats * o->word * o->ports))
-    tw_fail(t, TILEWRIGHT_DAMAGED, "config: a burst of %d bytes divides no page; " AGAIN, (int)(o->beats * o->word * o->ports));
+    tw_fail(t, TILEWRIGHT_DAMAGED, "config: a burst of %d bytes divides no page; " AGAIN,
+            (int)(o->beats * o->word * o->ports));
   char *fingerprint = tw_text(&whole, "fingerprint");
   if (fingerprint && strlen(fingerprint) == 16 && strspn(fingerprint, "0123456789abcdef") == 16)
     c->fingerprint = strtoull(fingerprint, NULL, 16);
@@ -212,10 +226,12 @@ static tilewright_code read_config(tilewright *t, const struct json *json) {
 tilewright_code tw_read_artifact(tilewright *t, const uint8_t *data, size_t size) {
   static const uint8_t magic[8] = "TWART\r\n\x1a";
   uint8_t digest[DIGEST];
-  if (size < 8 || memcmp(data, magic, 8)) return tw_fail(t, TILEWRIGHT_DAMAGED, "not a Tilewright artifact (.twa); make one with tilewright compile");
+  if (size < 8 || memcmp(data, magic, 8))
+    return tw_fail(t, TILEWRIGHT_DAMAGED, "not a Tilewright artifact (.twa); make one with tilewright compile");
   if (size < PREFIX) return tw_fail(t, TILEWRIGHT_DAMAGED, "truncated: %zu bytes; copy it again or " AGAIN, size);
   if (bytes_u32(data + 8) != ARTIFACT_FORMAT)
-    return tw_fail(t, TILEWRIGHT_DAMAGED, "artifact format %u, this version of Tilewright reads %d; " AGAIN, bytes_u32(data + 8), (int)ARTIFACT_FORMAT);
+    return tw_fail(t, TILEWRIGHT_DAMAGED, "artifact format %u, this version of Tilewright reads %d; " AGAIN,
+                   bytes_u32(data + 8), (int)ARTIFACT_FORMAT);
   const uint8_t *body = data + PREFIX, *end = data + size;
   const uint64_t length = bytes_u64(data + 12), body_size = size - PREFIX;
   if (body_size < length) return tw_fail(t, TILEWRIGHT_DAMAGED, "truncated: %zu bytes; copy it again or " AGAIN, size);

@@ -5,47 +5,54 @@
 /* -- SHA-256 ----------------------------------------------------------------------------------------------- */
 
 static const uint32_t rounds[64] = {
-  0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
-  0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
-  0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
-  0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3,
-  0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f,
-  0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
 static inline uint32_t rotate(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
 /* One round; the caller turns the names of the state instead of moving it. */
-#define ROUND(a, b, c, d, e, f, g, h, t)                                                                                 \
-  do {                                                                                                                   \
-    const uint32_t t1 = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + rounds[t] + w[(t) % 16]; \
-    d += t1, h = t1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));                        \
+#define ROUND(a, b, c, d, e, f, g, h, t)                                                                    \
+  do {                                                                                                      \
+    const uint32_t t1 =                                                                                     \
+        h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + rounds[t] + w[(t) % 16]; \
+    d += t1, h = t1 + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));           \
   } while (0)
-#define EIGHT(t)                                                                                                         \
-  do {                                                                                                                   \
-    ROUND(a, b, c, d, e, f, g, h, t);                                                                                    \
-    ROUND(h, a, b, c, d, e, f, g, t + 1);                                                                                \
-    ROUND(g, h, a, b, c, d, e, f, t + 2);                                                                                \
-    ROUND(f, g, h, a, b, c, d, e, t + 3);                                                                                \
-    ROUND(e, f, g, h, a, b, c, d, t + 4);                                                                                \
-    ROUND(d, e, f, g, h, a, b, c, t + 5);                                                                                \
-    ROUND(c, d, e, f, g, h, a, b, t + 6);                                                                                \
-    ROUND(b, c, d, e, f, g, h, a, t + 7);                                                                                \
+#define EIGHT(t)                          \
+  do {                                    \
+    ROUND(a, b, c, d, e, f, g, h, t);     \
+    ROUND(h, a, b, c, d, e, f, g, t + 1); \
+    ROUND(g, h, a, b, c, d, e, f, t + 2); \
+    ROUND(f, g, h, a, b, c, d, e, t + 3); \
+    ROUND(e, f, g, h, a, b, c, d, t + 4); \
+    ROUND(d, e, f, g, h, a, b, c, t + 5); \
+    ROUND(c, d, e, f, g, h, a, b, t + 6); \
+    ROUND(b, c, d, e, f, g, h, a, t + 7); \
   } while (0)
 
 static void sha256_block(uint32_t state[8], const uint8_t *block) {
   uint32_t w[16];
-  uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6], h = state[7];
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6],
+           h = state[7];
   for (int t = 0; t < 16; t++)
-    w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 | (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
+    w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 | (uint32_t)block[4 * t + 2] << 8 |
+           block[4 * t + 3];
   for (int t = 0; t < 64; t += 16) {
     for (int k = 0; t && k < 16; k++) {
       const uint32_t early = w[(k + 1) % 16], late = w[(k + 14) % 16];
-      w[k] += (rotate(early, 7) ^ rotate(early, 18) ^ early >> 3) + w[(k + 9) % 16] + (rotate(late, 17) ^ rotate(late, 19) ^ late >> 10);
+      w[k] += (rotate(early, 7) ^ rotate(early, 18) ^ early >> 3) + w[(k + 9) % 16] +
+              (rotate(late, 17) ^ rotate(late, 19) ^ late >> 10);
     }
     EIGHT(t);
     EIGHT(t + 8);
   }
-  state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e, state[5] += f, state[6] += g, state[7] += h;
+  state[0] += a, state[1] += b, state[2] += c, state[3] += d, state[4] += e, state[5] += f, state[6] += g,
+      state[7] += h;
 }
 
 void bytes_sha256(const uint8_t *data, size_t size, uint8_t digest[32]) {
@@ -86,8 +93,8 @@ static inline uint32_t take(struct stream *s, int count) {
   return value;
 }
 
-/* A canonical Huffman code: how many codes of each length there are, and the symbols in the codes' order. Codes of up to
- * FAST bits have an entry for each way in which they go on: symbol and length, 0 for longer ones. */
+/* A canonical Huffman code: how many codes of each length there are, and the symbols in the codes' order. Codes of up
+ * to FAST bits have an entry for each way in which they go on: symbol and length, 0 for longer ones. */
 enum { FAST = 10 };
 struct code {
   uint16_t counts[16], symbols[288], fast[1 << FAST];
@@ -137,11 +144,13 @@ static inline int symbol(struct stream *s, const struct code *c) {
   return 256;
 }
 
-/* Literals and copies up to the end of the block. The stream is a variable of its own, which no byte written may change. */
+/* Literals and copies up to the end of the block. The stream is a local variable, which no byte written may change. */
 static void copy_codes(struct stream *whole, const struct code *literals, const struct code *distances) {
   struct stream local = *whole, *s = &local;
-  static const uint16_t length_base[] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
-  static const uint8_t length_bits[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
+  static const uint16_t length_base[] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13,  15,  17,  19,  23, 27,
+                                         31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
+  static const uint8_t length_bits[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
+                                        2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
   int found = 256;
   while (!s->bad && (found = symbol(s, literals)) != 256) {
     if (found < 256) {
@@ -201,7 +210,9 @@ static void copy_dynamic(struct stream *s) {
     s->bad |= repeat > literal_count + distance_count - k;
     for (; repeat > 0 && !s->bad; repeat--) lengths[k++] = value;
   }
-  if (s->bad || make_code(&literals, lengths, literal_count) || make_code(&distances, lengths + literal_count, distance_count)) s->bad = 1;
+  if (s->bad || make_code(&literals, lengths, literal_count) ||
+      make_code(&distances, lengths + literal_count, distance_count))
+    s->bad = 1;
   else copy_codes(s, &literals, &distances);
 }
 

@@ -59,7 +59,8 @@ static int32_t converted(float value) {
 #endif
 }
 
-int tilewright_quantize(const float *in, float scale, int32_t zero_point, int32_t away, void *out, int32_t to, size_t count) {
+int tilewright_quantize(const float *in, float scale, int32_t zero_point, int32_t away, void *out, int32_t to,
+                        size_t count) {
   const double low = least[to], high = most[to];
   int bad = 0;
   for (size_t k = 0; k < count; k++) {

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static uint8_t *bytes_of(const struct flight *f, const tilewright *t, int32_t slot) { return f->base[t->slots[slot].root]; }
+static uint8_t *bytes_of(const struct flight *f, const tilewright *t, int32_t slot) {
+  return f->base[t->slots[slot].root];
+}
 
 /* Bytes from one inference's tensor to the next one's: none for a constant. */
 static size_t apart(const tilewright *t, int32_t slot) {
@@ -25,7 +27,8 @@ static void copy_axes(const struct copy *c, int32_t axis, const uint8_t *in, uin
 }
 
 static tilewright_code refuse(tilewright *t, const char *what) {
-  return tw_fail(t, TILEWRIGHT_INPUT, "tensor %.80s: %s", what, "a value that the step cannot take: NaN, or outside of its type");
+  return tw_fail(t, TILEWRIGHT_INPUT, "tensor %.80s: %s", what,
+                 "a value that the step cannot take: NaN, or outside of its type");
 }
 
 static tilewright_code pack(tilewright *t, struct flight *f, const struct step *s) {
@@ -65,18 +68,27 @@ tilewright_code tw_execute(tilewright *t, struct flight *f, const struct step *s
     void *out = bytes_of(f, t, s->out) + k * apart(t, s->out);
     switch (s->kind) {
     case STEP_SOFTMAX:
-      if (tilewright_softmax(s->u.softmax.table, s->u.softmax.diff_min, in, out, x->elements / s->u.softmax.columns, s->u.softmax.columns))
-        return tw_fail(t, TILEWRIGHT_INPUT, "tensor %.80s: the softmax's sum over %zu elements exceeds int32", x->name, s->u.softmax.columns);
+      if (tilewright_softmax(s->u.softmax.table, s->u.softmax.diff_min, in, out, x->elements / s->u.softmax.columns,
+                             s->u.softmax.columns))
+        return tw_fail(t, TILEWRIGHT_INPUT, "tensor %.80s: the softmax's sum over %zu elements exceeds int32", x->name,
+                       s->u.softmax.columns);
       break;
     case STEP_TABLE_SOFTMAX:
-      tilewright_table_softmax(s->u.softmax.table, s->u.softmax.factor, s->u.softmax.zero_point, in, out, x->elements / s->u.softmax.columns, s->u.softmax.columns);
+      tilewright_table_softmax(s->u.softmax.table, s->u.softmax.factor, s->u.softmax.zero_point, in, out,
+                               x->elements / s->u.softmax.columns, s->u.softmax.columns);
       break;
     case STEP_CAST: bad = tilewright_cast(in, x->type, s->u.convert.offset, out, y->type, x->elements); break;
-    case STEP_QUANTIZE: bad = tilewright_quantize(in, s->u.convert.scale, s->u.convert.offset, s->u.convert.away, out, y->type, x->elements); break;
-    case STEP_DEQUANTIZE: tilewright_dequantize(in, x->type, s->u.convert.scale, s->u.convert.offset, out, x->elements); break;
+    case STEP_QUANTIZE:
+      bad = tilewright_quantize(in, s->u.convert.scale, s->u.convert.offset, s->u.convert.away, out, y->type,
+                                x->elements);
+      break;
+    case STEP_DEQUANTIZE:
+      tilewright_dequantize(in, x->type, s->u.convert.scale, s->u.convert.offset, out, x->elements);
+      break;
     default:
       if (s->u.copy.clear) memset(out, 0, y->bytes);
-      if (x->elements) copy_axes(&s->u.copy, 0, (const uint8_t *)in + s->u.copy.first_in, (uint8_t *)out + s->u.copy.first_out);
+      if (x->elements)
+        copy_axes(&s->u.copy, 0, (const uint8_t *)in + s->u.copy.first_in, (uint8_t *)out + s->u.copy.first_out);
     }
     if (bad) return refuse(t, x->name);
   }

@@ -35,7 +35,8 @@ static uint8_t *read_file(tilewright *t, const char *path, size_t *size) {
   return NULL;
 }
 
-tilewright_code tilewright_open_file(tilewright **network, const char *path, const tilewright_board *board, const tilewright_options *options) {
+tilewright_code tilewright_open_file(tilewright **network, const char *path, const tilewright_board *board,
+                                     const tilewright_options *options) {
   size_t size = 0;
   tilewright unread = {0};
   uint8_t *data = read_file(&unread, path, &size);

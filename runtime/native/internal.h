@@ -6,11 +6,11 @@
 #include "steps.h"
 #include "tilewright.h"
 
-#define AXES 8                   /* most axes of a tensor */
-#define MOST_ELEMENTS (1 << 28)  /* of a tensor, as step_base.py has it */
+#define AXES 8                  /* most axes of a tensor */
+#define MOST_ELEMENTS (1 << 28) /* of a tensor, as step_base.py has it */
 #define PAGE 4096
 #define REGISTER_WORDS 1024
-#define FLIGHTS 2                /* groups of inferences under way: one on the accelerator, one on the processor */
+#define FLIGHTS 2 /* groups of inferences under way: one on the accelerator, one on the processor */
 
 struct config {
   uint64_t fingerprint;
@@ -25,8 +25,8 @@ struct segment {
   size_t size, stride; /* bytes; stride from one inference's to the next one's, 0: all share it */
   uint8_t *data;       /* its first bytes; null once they are in the accelerator's memory */
   size_t data_size;
-  int per_flight;      /* each group of inferences has its own */
-  size_t first;        /* byte in the buffer */
+  int per_flight; /* each group of inferences has its own */
+  size_t first;   /* byte in the buffer */
 };
 
 struct program {
@@ -49,7 +49,17 @@ struct slot { /* one tensor that a step makes; the name may be that of an earlie
   int32_t input;          /* which of the inputs it is, or -1 */
 };
 
-enum step_kind { STEP_PACK, STEP_LAUNCH, STEP_UNPACK, STEP_SOFTMAX, STEP_TABLE_SOFTMAX, STEP_CAST, STEP_QUANTIZE, STEP_DEQUANTIZE, STEP_COPY };
+enum step_kind {
+  STEP_PACK,
+  STEP_LAUNCH,
+  STEP_UNPACK,
+  STEP_SOFTMAX,
+  STEP_TABLE_SOFTMAX,
+  STEP_CAST,
+  STEP_QUANTIZE,
+  STEP_DEQUANTIZE,
+  STEP_COPY
+};
 
 struct copy { /* elements to other places; strides in bytes */
   int32_t rank, shape[AXES];
@@ -67,8 +77,17 @@ struct step {
   union {
     struct tilewright_pack pack;
     struct tilewright_unpack unpack;
-    struct { void *table; int64_t diff_min; float factor; int32_t zero_point; size_t columns; } softmax;
-    struct { float scale; int32_t offset, away; } convert;
+    struct {
+      void *table;
+      int64_t diff_min;
+      float factor;
+      int32_t zero_point;
+      size_t columns;
+    } softmax;
+    struct {
+      float scale;
+      int32_t offset, away;
+    } convert;
     struct copy copy;
   } u;
 };
@@ -79,11 +98,11 @@ struct state { /* a tensor as steps find it, and as they leave it; zero point ev
 };
 
 struct flight {
-  uint8_t **base;  /* of each slot's bytes */
-  uint8_t *memory; /* that of all slots */
+  uint8_t **base;         /* of each slot's bytes */
+  uint8_t *memory;        /* that of all slots */
   tilewright_buffer *own; /* of each program */
-  size_t first, count; /* inferences of its group */
-  int32_t step;    /* the next */
+  size_t first, count;    /* inferences of its group */
+  int32_t step;           /* the next */
   enum { FLIGHT_IDLE, FLIGHT_READY, FLIGHT_LAUNCHED, FLIGHT_ENDED } phase;
 };
 
@@ -100,19 +119,22 @@ struct tilewright {
   struct state *states;
   int32_t program_count, slot_count, step_count, state_count, slot_room, step_room;
   int32_t *inputs, *outputs, input_count, output_count; /* slots */
-  tilewright_tensor *described; /* the inputs, then the outputs */
+  tilewright_tensor *described;                         /* the inputs, then the outputs */
   char **output_names;
   int32_t batch; /* images of one inference, each of which runs by itself */
   size_t group;  /* most inferences of one launch */
   struct flight flights[FLIGHTS];
   int32_t flight_count;
-  uint8_t *scratch, *staging; /* for packing; for memory in another order */
+  uint8_t *scratch, *staging;      /* for packing; for memory in another order */
   uint32_t shadow[REGISTER_WORDS]; /* what the registers hold */
   uint8_t known[REGISTER_WORDS];
 };
 
+#define AGAIN "compile the model again" /* the way out of most errors */
+
 /* Note an error unless there is one; returns its code. */
-tilewright_code tw_fail(tilewright *t, tilewright_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+tilewright_code tw_fail(tilewright *t, tilewright_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void *tw_allocate(tilewright *t, size_t count, size_t size); /* zeroed; null and an error where there is no memory */
 
 /* A part of a JSON header that is read field by field; `what` names it in errors. */
@@ -127,7 +149,8 @@ struct part {
 int64_t tw_integer(const struct part *p, const char *key, int64_t low, int64_t high, int64_t missing);
 double tw_real(const struct part *p, const char *key, double low, double high);
 /* An array of integers, `least` to `most` of them; how many there are. Null and missing give 0 where `least` is 0. */
-int32_t tw_integers(const struct part *p, const char *key, int32_t least, int32_t most, int64_t low, int64_t high, int32_t *out);
+int32_t tw_integers(const struct part *p, const char *key, int32_t least, int32_t most, int64_t low, int64_t high,
+                    int32_t *out);
 char *tw_text(const struct part *p, const char *key); /* to be freed; null and an error where there is none */
 
 /* artifact.c: the whole file; plan.c: tensors and steps of its header. */

@@ -188,7 +188,8 @@ int json_real(const struct json *json, uint32_t node, double *value) {
 
 static uint32_t four_digits(const char *text) {
   uint32_t value = 0;
-  for (int k = 0; k < 4; k++) value = value * 16 + (uint32_t)(text[k] <= '9' ? text[k] - '0' : (text[k] | 32) - 'a' + 10);
+  for (int k = 0; k < 4; k++)
+    value = value * 16 + (uint32_t)(text[k] <= '9' ? text[k] - '0' : (text[k] | 32) - 'a' + 10);
   return value;
 }
 
@@ -197,8 +198,11 @@ static char *append(char *out, uint32_t c) {
   if (c >= 0xD800 && c < 0xE000) c = 0xFFFD;
   if (c < 0x80) *out++ = (char)c;
   else if (c < 0x800) *out++ = (char)(0xC0 | c >> 6), *out++ = (char)(0x80 | (c & 63));
-  else if (c < 0x10000) *out++ = (char)(0xE0 | c >> 12), *out++ = (char)(0x80 | (c >> 6 & 63)), *out++ = (char)(0x80 | (c & 63));
-  else *out++ = (char)(0xF0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 63)), *out++ = (char)(0x80 | (c >> 6 & 63)), *out++ = (char)(0x80 | (c & 63));
+  else if (c < 0x10000)
+    *out++ = (char)(0xE0 | c >> 12), *out++ = (char)(0x80 | (c >> 6 & 63)), *out++ = (char)(0x80 | (c & 63));
+  else
+    *out++ = (char)(0xF0 | c >> 18), *out++ = (char)(0x80 | (c >> 12 & 63)), *out++ = (char)(0x80 | (c >> 6 & 63)),
+    *out++ = (char)(0x80 | (c & 63));
   return out;
 }
 

@@ -31,7 +31,7 @@ uint32_t json_length(const struct json *json, uint32_t node);
 static inline uint32_t json_first(uint32_t node) { return node + 1; }
 static inline uint32_t json_next(const struct json *json, uint32_t node) { return json->nodes[node].next; }
 
-int json_is(const struct json *json, uint32_t node, const char *text); /* whether it is this string */
+int json_is(const struct json *json, uint32_t node, const char *text);    /* whether it is this string */
 int json_integer(const struct json *json, uint32_t node, int64_t *value); /* 0 unless it is an integer */
 int json_real(const struct json *json, uint32_t node, double *value);     /* 0 unless it is a number */
 char *json_string(const struct json *json, uint32_t node); /* a copy as UTF-8, null where there is no memory */

@@ -8,7 +8,9 @@ enum { TIMEOUT_MS = 10000, ABORT_US = 500000, REST_US = 1000 };
 
 static uint32_t get(tilewright *t, uint32_t offset) { return t->board.registers(t->board.context, offset, NULL); }
 
-static void set(tilewright *t, uint32_t offset, uint32_t value) { t->board.registers(t->board.context, offset, &value); }
+static void set(tilewright *t, uint32_t offset, uint32_t value) {
+  t->board.registers(t->board.context, offset, &value);
+}
 
 /* Set a register unless it holds the value. */
 static void change(tilewright *t, uint32_t offset, uint32_t value) {
@@ -36,11 +38,16 @@ static int stop(tilewright *t) {
 tilewright_code tw_check_board(tilewright *t) {
   const uint32_t id = get(t, REGISTER_ID);
   if (id != ID_VALUE)
-    return tw_fail(t, TILEWRIGHT_BOARD, "register ID holds %#010x, not %#010x: no Tilewright at this address, or no clock or reset", (unsigned)id, (unsigned)ID_VALUE);
+    return tw_fail(t, TILEWRIGHT_BOARD,
+                   "register ID holds %#010x, not %#010x: no Tilewright at this address, or no clock or reset",
+                   (unsigned)id, (unsigned)ID_VALUE);
   const uint64_t found = get(t, REGISTER_FINGERPRINT_LOW) | (uint64_t)get(t, REGISTER_FINGERPRINT_HIGH) << 32;
   if (found != t->config.fingerprint)
-    return tw_fail(t, TILEWRIGHT_BOARD, "compiled for config %016llx, the hardware is %016llx; compile the model for it", (unsigned long long)t->config.fingerprint, (unsigned long long)found);
-  if (get(t, REGISTER_STATUS) >> STATUS_BUSY & 1 && !stop(t)) return tw_fail(t, TILEWRIGHT_BOARD, "a run goes on and cannot be ended; reset the board");
+    return tw_fail(t, TILEWRIGHT_BOARD,
+                   "compiled for config %016llx, the hardware is %016llx; compile the model for it",
+                   (unsigned long long)t->config.fingerprint, (unsigned long long)found);
+  if (get(t, REGISTER_STATUS) >> STATUS_BUSY & 1 && !stop(t))
+    return tw_fail(t, TILEWRIGHT_BOARD, "a run goes on and cannot be ended; reset the board");
   return TILEWRIGHT_OK;
 }
 
@@ -49,7 +56,8 @@ tilewright_code tw_start(tilewright *t, struct flight *f, int32_t program) {
   const tilewright_buffer *own = f->own + program;
   const size_t beat = tw_beat(t);
   if (p->own_input) t->board.memory(t->board.context, TILEWRIGHT_TO_DEVICE, f->own + program, 0, p->own_input);
-  if (get(t, REGISTER_PROGRAM_LOW) != t->shadow[REGISTER_PROGRAM_LOW / 4]) memset(t->known, 0, sizeof t->known); /* another network's */
+  if (get(t, REGISTER_PROGRAM_LOW) != t->shadow[REGISTER_PROGRAM_LOW / 4])
+    memset(t->known, 0, sizeof t->known); /* another network's */
   change_wide(t, REGISTER_PROGRAM_LOW, p->fixed.address);
   change(t, REGISTER_PROGRAM_INSTRUCTIONS, (uint32_t)p->instructions);
   change(t, REGISTER_PROGRAM_BEATS, (uint32_t)((p->code_size + beat - 1) / beat));
@@ -76,14 +84,18 @@ tilewright_code tw_wait(tilewright *t, struct flight *f, int32_t program) {
     const uint64_t end = t->board.time(t->board.context, 0) + (uint64_t)allowed * 1000;
     while (!((status = get(t, REGISTER_STATUS)) >> STATUS_DONE & 1))
       if (t->board.time(t->board.context, REST_US) > end)
-        return tw_fail(t, TILEWRIGHT_TIMEOUT, "no end after %u ms; %s", (unsigned)allowed, stop(t) ? "the run was ended" : "nor does abort end it: reset the board");
+        return tw_fail(t, TILEWRIGHT_TIMEOUT, "no end after %u ms; %s", (unsigned)allowed,
+                       stop(t) ? "the run was ended" : "nor does abort end it: reset the board");
   }
   if (status >> STATUS_FAULT & 1) {
     const uint32_t code = get(t, REGISTER_FAULT_CODE);
-    tw_fail(t, TILEWRIGHT_FAULT, "program %d: fault %s at instruction %u", (int)program, code < 5 ? faults[code] : "of an unknown code", (unsigned)get(t, REGISTER_FAULT_INSTRUCTION));
+    tw_fail(t, TILEWRIGHT_FAULT, "program %d: fault %s at instruction %u", (int)program,
+            code < 5 ? faults[code] : "of an unknown code", (unsigned)get(t, REGISTER_FAULT_INSTRUCTION));
   }
   p->cycles = get(t, REGISTER_CYCLES_LOW) | (uint64_t)get(t, REGISTER_CYCLES_HIGH) << 32;
   set(t, REGISTER_CONTROL, 1u << CONTROL_ACKNOWLEDGE);
-  if (p->own_size > p->own_input) t->board.memory(t->board.context, TILEWRIGHT_FROM_DEVICE, f->own + program, p->own_input, p->own_size - p->own_input);
+  if (p->own_size > p->own_input)
+    t->board.memory(t->board.context, TILEWRIGHT_FROM_DEVICE, f->own + program, p->own_input,
+                    p->own_size - p->own_input);
   return t->code;
 }

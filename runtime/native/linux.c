@@ -29,7 +29,7 @@ struct block {
 struct linux_board {
   int registers, memory, sync[SYNC_FILES]; /* files; -1 for none */
   int interrupts;                          /* whether `registers` tells of them */
-  uint8_t *window_map, *bytes;                   /* as mapped */
+  uint8_t *window_map, *bytes;             /* as mapped */
   size_t window_size, window_first;
   volatile uint32_t *window;
   uint64_t address;
@@ -38,7 +38,8 @@ struct linux_board {
   int block_count;
 };
 
-static tilewright_code fail(char *why, tilewright_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static tilewright_code fail(char *why, tilewright_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static tilewright_code fail(char *why, tilewright_code code, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -75,7 +76,8 @@ static int allocate(struct linux_board *b, tilewright_buffer *buffer) {
   size_t first = 0;
   int at = 0;
   if (b->block_count == MOST_BLOCKS) return 1;
-  for (; at < b->block_count && b->blocks[at].first - first < buffer->size; at++) first = b->blocks[at].first + b->blocks[at].size;
+  for (; at < b->block_count && b->blocks[at].first - first < buffer->size; at++)
+    first = b->blocks[at].first + b->blocks[at].size;
   if (first > b->size || b->size - first < buffer->size) return 1;
   memmove(b->blocks + at + 1, b->blocks + at, (size_t)(b->block_count++ - at) * sizeof *b->blocks);
   b->blocks[at] = (struct block){first, buffer->size};
@@ -94,7 +96,8 @@ static void give_back(struct linux_board *b, const tilewright_buffer *buffer) {
 static void put(const struct linux_board *b, int file, size_t value) {
   char text[24];
   const int length = snprintf(text, sizeof text, "%zu", value);
-  if (pwrite(b->sync[file], text, (size_t)length, 0) != length) abort(); /* no value that the driver refuses: it is gone */
+  if (pwrite(b->sync[file], text, (size_t)length, 0) != length)
+    abort(); /* no value that the driver refuses: it is gone */
 }
 
 /* u-dma-buf's cache maintenance; direction 1 is to the device, 2 from it. */
@@ -122,7 +125,9 @@ static uint64_t tell_time(void *context, uint32_t microseconds) {
     struct pollfd wanted = {b->registers, POLLIN, 0};
     uint32_t number = 1; /* enables the interrupt; read, how many there have been */
     if (write(b->registers, &number, sizeof number) != sizeof number) b->interrupts = 0;
-    else if (poll(&wanted, 1, (int)((nap + 999) / 1000)) > 0 && read(b->registers, &number, sizeof number) != sizeof number) b->interrupts = 0;
+    else if (poll(&wanted, 1, (int)((nap + 999) / 1000)) > 0 &&
+             read(b->registers, &number, sizeof number) != sizeof number)
+      b->interrupts = 0;
   } else if (nap) nanosleep(&rest, NULL);
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
@@ -158,9 +163,11 @@ static tilewright_code open_registers(struct linux_board *b, const char *text, c
   uint64_t address = 0;
   const int range = open_range(text, path, &address, NULL);
   b->registers = open(range ? path : text, O_RDWR | O_SYNC | O_CLOEXEC);
-  if (b->registers < 0) return fail(why, TILEWRIGHT_FILE, "%.120s: cannot be opened: %s; run as root", text, strerror(errno));
+  if (b->registers < 0)
+    return fail(why, TILEWRIGHT_FILE, "%.120s: cannot be opened: %s; run as root", text, strerror(errno));
   b->window_map = map(b->registers, address, WINDOW, &b->window_size, &b->window_first);
-  if (!b->window_map) return fail(why, TILEWRIGHT_BOARD, "%.120s: the registers cannot be mapped: %s", text, strerror(errno));
+  if (!b->window_map)
+    return fail(why, TILEWRIGHT_BOARD, "%.120s: the registers cannot be mapped: %s", text, strerror(errno));
   b->window = (volatile uint32_t *)(void *)(b->window_map + b->window_first);
   b->interrupts = !range;
   return TILEWRIGHT_OK;
@@ -195,22 +202,29 @@ static tilewright_code open_memory(struct linux_board *b, const char *text, char
   const int range = open_range(text, path, &b->address, &size);
   if (!range) {
     b->address = attribute(text, "phys_addr"), size = attribute(text, "size");
-    static const char *const names[] = {"sync_offset", "sync_size", "sync_direction", "sync_for_device", "sync_for_cpu"};
+    static const char *const names[] = {"sync_offset", "sync_size", "sync_direction", "sync_for_device",
+                                        "sync_for_cpu"};
     int missing = !size;
     for (int k = 0; k < SYNC_FILES; k++) missing |= (b->sync[k] = open_attribute(text, names[k], O_WRONLY)) < 0;
     if (missing)
-      return fail(why, TILEWRIGHT_BOARD, "%.120s: neither u-dma-buf's (" TILEWRIGHT_SYSFS ") nor PATH@ADDRESS+BYTES", text);
+      return fail(why, TILEWRIGHT_BOARD, "%.120s: neither u-dma-buf's (" TILEWRIGHT_SYSFS ") nor PATH@ADDRESS+BYTES",
+                  text);
   }
-  if (size > SIZE_MAX - PAGE || b->address % PAGE) return fail(why, TILEWRIGHT_BOARD, "%.120s: no whole pages, or too many", text);
+  if (size > SIZE_MAX - PAGE || b->address % PAGE)
+    return fail(why, TILEWRIGHT_BOARD, "%.120s: no whole pages, or too many", text);
   b->memory = open(range ? path : text, range ? O_RDWR | O_SYNC | O_CLOEXEC : O_RDWR | O_CLOEXEC);
-  if (b->memory < 0) return fail(why, TILEWRIGHT_FILE, "%.120s: cannot be opened: %s; run as root", text, strerror(errno));
+  if (b->memory < 0)
+    return fail(why, TILEWRIGHT_FILE, "%.120s: cannot be opened: %s; run as root", text, strerror(errno));
   b->bytes = map(b->memory, range ? b->address : 0, (size_t)size, &b->map_size, &b->map_first);
-  if (!b->bytes) return fail(why, TILEWRIGHT_BOARD, "%.120s: %llu bytes cannot be mapped: %s", text, (unsigned long long)size, strerror(errno));
+  if (!b->bytes)
+    return fail(why, TILEWRIGHT_BOARD, "%.120s: %llu bytes cannot be mapped: %s", text, (unsigned long long)size,
+                strerror(errno));
   b->bytes += b->map_first, b->size = (size_t)size;
   return TILEWRIGHT_OK;
 }
 
-tilewright_code tilewright_linux_board(tilewright_board *board, const char *registers, const char *memory, char why[TILEWRIGHT_TEXT]) {
+tilewright_code tilewright_linux_board(tilewright_board *board, const char *registers, const char *memory,
+                                       char why[TILEWRIGHT_TEXT]) {
   struct linux_board *b = calloc(1, sizeof *b);
   *board = (tilewright_board){b, access_register, use_memory, tell_time};
   why[0] = 0;

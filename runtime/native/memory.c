@@ -1,7 +1,7 @@
 /* Memory of an open network: that of the accelerator by program, and the processor's for tensors.
  *
- * All inferences share a program's code, constants and scratch memory. Each flight has inputs and outputs of its own, so
- * that the processor can fill one flight's while the accelerator works on the other's.
+ * All inferences share a program's code, constants and scratch memory. Each flight has inputs and outputs of its own,
+ * so that the processor can fill one flight's while the accelerator works on the other's.
  */
 #include "internal.h"
 
@@ -21,8 +21,11 @@ static void allocate(tilewright *t, tilewright_buffer *b, size_t size, const cha
   if (t->code) return;
   const int failed = t->board.memory(t->board.context, TILEWRIGHT_ALLOCATE, b, 0, b->size);
   if (failed) b->bytes = NULL;
-  if (failed || !b->bytes) tw_fail(t, TILEWRIGHT_NO_MEMORY, "the board has no %zu bytes for %s; run fewer inferences per launch, or reserve more", b->size, what);
-  else if (b->address % PAGE || (b->address + b->size) >> 40) tw_fail(t, TILEWRIGHT_BOARD, "the board's memory is at an address that is no multiple of %d below 2^40", PAGE);
+  if (failed || !b->bytes)
+    tw_fail(t, TILEWRIGHT_NO_MEMORY,
+            "the board has no %zu bytes for %s; run fewer inferences per launch, or reserve more", b->size, what);
+  else if (b->address % PAGE || (b->address + b->size) >> 40)
+    tw_fail(t, TILEWRIGHT_BOARD, "the board's memory is at an address that is no multiple of %d below 2^40", PAGE);
   else memset(b->bytes, 0, b->size);
 }
 
@@ -45,7 +48,8 @@ static void place(tilewright *t, struct program *p) {
     }
   }
   allocate(t, &p->fixed, fixed, "a program and its constants");
-  for (int32_t f = 0; f < t->flight_count; f++) allocate(t, t->flights[f].own + (p - t->programs), p->own_size, "inputs and outputs");
+  for (int32_t f = 0; f < t->flight_count; f++)
+    allocate(t, t->flights[f].own + (p - t->programs), p->own_size, "inputs and outputs");
   if (t->code) return;
   tilewright_to_dram(&t->config.order, p->fixed.bytes, 0, p->code, p->code_size);
   for (int32_t k = 0; k < p->segment_count; k++) {
@@ -99,7 +103,8 @@ static void choose_group(tilewright *t) {
       const struct segment *s = t->programs[k].segments + n;
       if ((s->kind == SEGMENT_INPUT || s->kind == SEGMENT_OUTPUT) && !s->stride) t->group = 1; /* they cannot repeat */
     }
-  if (t->options.keep_states && t->state_count) t->group = 1, t->flight_count = 1; /* each needs what the last has left */
+  if (t->options.keep_states && t->state_count)
+    t->group = 1, t->flight_count = 1; /* each needs what the last has left */
 }
 
 tilewright_code tw_prepare(tilewright *t) {
@@ -122,7 +127,8 @@ tilewright_code tw_prepare(tilewright *t) {
 void tilewright_reset(tilewright *t) {
   for (int32_t k = 0; k < t->state_count; k++)
     for (int32_t f = 0; f < t->flight_count; f++)
-      memset(t->flights[f].base[t->states[k].before], t->states[k].zero, t->slots[t->states[k].before].bytes * t->group);
+      memset(t->flights[f].base[t->states[k].before], t->states[k].zero,
+             t->slots[t->states[k].before].bytes * t->group);
 }
 
 static void give_back(tilewright *t, tilewright_buffer *b) {
@@ -145,6 +151,7 @@ void tw_release(tilewright *t) {
   for (int32_t k = 0; k < t->step_count; k++)
     if (t->steps[k].kind == STEP_SOFTMAX || t->steps[k].kind == STEP_TABLE_SOFTMAX) free(t->steps[k].u.softmax.table);
   for (int32_t k = 0; k < t->output_count; k++) free(t->output_names[k]);
-  free(t->programs), free(t->slots), free(t->steps), free(t->states), free(t->inputs), free(t->outputs), free(t->described);
+  free(t->programs), free(t->slots), free(t->steps), free(t->states), free(t->inputs), free(t->outputs),
+      free(t->described);
   free(t->output_names), free(t->scratch), free(t->staging);
 }

@@ -1,5 +1,5 @@
-/* Where the bytes of a segment lie in DRAM: isa/dram_order.py, compiled. A core of one port finds them in their order. Of
- * two ports all even words of a block lie before its odd ones. */
+/* Where the bytes of a segment lie in DRAM: isa/dram_order.py, compiled. A core of one port finds them in their order.
+ * Of two ports all even words of a block lie before its odd ones. */
 #include "steps.h"
 
 #include <string.h>
@@ -33,17 +33,20 @@ static void join_block(const uint8_t *restrict memory, uint8_t *restrict plain, 
 }
 
 /* Bytes from `begin` on, word by word, up to `end`. */
-static void by_words(const struct tilewright_order *o, move *moved, uint8_t *memory, size_t begin, size_t end, uint8_t *plain) {
+static void by_words(const struct tilewright_order *o, move *moved, uint8_t *memory, size_t begin, size_t end,
+                     uint8_t *plain) {
   const size_t word = (size_t)o->word, ports = (size_t)o->ports, beats = (size_t)o->beats, block = word * ports * beats;
   while (begin < end) {
-    const size_t inside = begin % block, beat = inside / (word * ports), port = inside / word % ports, left = word - begin % word;
+    const size_t inside = begin % block, beat = inside / (word * ports), port = inside / word % ports,
+                 left = word - begin % word;
     const size_t size = left < end - begin ? left : end - begin;
     moved(memory + begin - inside + (port * beats + beat) * word + begin % word, plain, size);
     begin += size, plain += size;
   }
 }
 
-static void arrange(const struct tilewright_order *o, move *moved, uint8_t *memory, size_t begin, uint8_t *plain, size_t size) {
+static void arrange(const struct tilewright_order *o, move *moved, uint8_t *memory, size_t begin, uint8_t *plain,
+                    size_t size) {
   const size_t block = (size_t)o->word * (size_t)o->ports * (size_t)o->beats, end = begin + size;
   const size_t first = (begin + block - 1) / block * block, last = end / block * block;
   if (o->ports != 2 || o->word != 8 || first >= last) {
@@ -59,10 +62,12 @@ static void arrange(const struct tilewright_order *o, move *moved, uint8_t *memo
   by_words(o, moved, memory, last, end, plain);
 }
 
-void tilewright_to_dram(const struct tilewright_order *o, uint8_t *memory, size_t begin, const uint8_t *data, size_t size) {
+void tilewright_to_dram(const struct tilewright_order *o, uint8_t *memory, size_t begin, const uint8_t *data,
+                        size_t size) {
   arrange(o, to_memory, memory, begin, (uint8_t *)(uintptr_t)data, size);
 }
 
-void tilewright_from_dram(const struct tilewright_order *o, const uint8_t *memory, size_t begin, uint8_t *data, size_t size) {
+void tilewright_from_dram(const struct tilewright_order *o, const uint8_t *memory, size_t begin, uint8_t *data,
+                          size_t size) {
   arrange(o, from_memory, (uint8_t *)(uintptr_t)memory, begin, data, size);
 }

@@ -16,8 +16,14 @@ typedef uint8_t chunk __attribute__((vector_size(CHUNK), aligned(1)));
 static inline chunk load_chunk(const uint8_t *in) { return *(const chunk *)in; }
 static inline void store_chunk(uint8_t *out, chunk c) { *(chunk *)out = c; }
 #else
-typedef struct { uint8_t bytes[CHUNK]; } chunk;
-static inline chunk load_chunk(const uint8_t *in) { chunk c; memcpy(&c, in, CHUNK); return c; }
+typedef struct {
+  uint8_t bytes[CHUNK];
+} chunk;
+static inline chunk load_chunk(const uint8_t *in) {
+  chunk c;
+  memcpy(&c, in, CHUNK);
+  return c;
+}
 static inline void store_chunk(uint8_t *out, chunk c) { memcpy(out, &c, CHUNK); }
 #endif
 
@@ -44,7 +50,8 @@ size_t tilewright_pack_scratch(const struct tilewright_pack *p) {
 }
 
 /* `count` values with the offset added; 0 unless one leaves int8. */
-static int offset_row(const struct tilewright_pack *p, const uint8_t *restrict in, uint8_t *restrict out, size_t count) {
+static int offset_row(const struct tilewright_pack *p, const uint8_t *restrict in, uint8_t *restrict out,
+                      size_t count) {
   const int32_t is_unsigned = p->is_unsigned, offset = p->value_offset;
   if (!is_unsigned && !offset) {
     memcpy(out, in, count);
@@ -77,7 +84,8 @@ static int image_row(const struct tilewright_pack *p, const uint8_t *in, uint8_t
     return offset_row(p, in, out, (size_t)width * (size_t)channels);
   for (int32_t c = 0; c < channels; c++) {
     const uint8_t *from = in + (ptrdiff_t)c * p->stride[2];
-    for (int32_t x = 0; x < width; x++) out[(size_t)x * (size_t)channels + (size_t)c] = from[(ptrdiff_t)x * p->stride[1]];
+    for (int32_t x = 0; x < width; x++)
+      out[(size_t)x * (size_t)channels + (size_t)c] = from[(ptrdiff_t)x * p->stride[1]];
   }
   /* in place, which offset_row promises not to do: 64 values at a time go through a buffer */
   if (!p->is_unsigned && !p->value_offset) return 0;
@@ -114,8 +122,8 @@ static inline void copy_chunks(uint8_t *restrict out, const uint8_t *restrict in
 }
 
 /* A window's `lines` stretches of `run` bytes, `apart` bytes from each other, one after another in `out`. */
-static inline void copy_window(uint8_t *restrict out, const uint8_t *restrict in, int32_t lines, int32_t run, size_t apart,
-                               int32_t chunks) {
+static inline void copy_window(uint8_t *restrict out, const uint8_t *restrict in, int32_t lines, int32_t run,
+                               size_t apart, int32_t chunks) {
   for (int32_t k = 0; k < lines; k++, out += run, in += apart) copy_chunks(out, in, chunks);
 }
 
@@ -137,16 +145,17 @@ static void one_position(const struct window *w, const uint8_t *in, uint8_t *out
 
 /* `count` positions of a row, one after another; bytes too much may follow the last. Small windows, which are those of
  * first layers, have loops whose lengths the compiler knows. */
-static void many_positions(const struct window *w, const uint8_t *restrict in, uint8_t *restrict out, int32_t count, uint8_t pad) {
+static void many_positions(const struct window *w, const uint8_t *restrict in, uint8_t *restrict out, int32_t count,
+                           uint8_t pad) {
   const int32_t run = w->run, size = w->lines * w->taps * run + w->tail;
   const size_t line = w->line, across = w->across;
   uint8_t pads[CHUNK];
   memset(pads, pad, CHUNK);
   const chunk tail = load_chunk(pads);
-#define POSITIONS(LINES, CHUNKS)                               \
-  for (; count > 0; count--, in += across, out += size) {      \
-    copy_window(out, in, LINES, run, line, CHUNKS);            \
-    if (w->tail) store_chunk(out + size - w->tail, tail);    \
+#define POSITIONS(LINES, CHUNKS)                          \
+  for (; count > 0; count--, in += across, out += size) { \
+    copy_window(out, in, LINES, run, line, CHUNKS);       \
+    if (w->tail) store_chunk(out + size - w->tail, tail); \
   }
   if (w->taps > 1 || w->tail > CHUNK || run > 2 * CHUNK)
     for (; count > 0; count--, in += across, out += size) one_position(w, in, out, pad, 0);
@@ -157,12 +166,14 @@ static void many_positions(const struct window *w, const uint8_t *restrict in, u
 #undef POSITIONS
 }
 
-/* The units of one position, where each stands: blocks of units, and rows of a batch of which the first is the image. */
-static void spread_units(const struct tilewright_pack *p, const uint8_t *vector, uint8_t *out, int32_t column, int32_t columns) {
+/* The units of one position, where each stands: blocks of units, and rows of a batch, the first of them the image. */
+static void spread_units(const struct tilewright_pack *p, const uint8_t *vector, uint8_t *out, int32_t column,
+                         int32_t columns) {
   const int32_t block = p->layout == LAYOUT_BLOCKS ? p->block : p->units;
   const size_t lanes = (size_t)p->lanes, unit = lanes * (size_t)p->batch;
   for (int32_t u = 0; u < p->units; u++) {
-    uint8_t *to = out + (((size_t)(u / block) * (size_t)columns + (size_t)column) * (size_t)block + (size_t)(u % block)) * unit;
+    uint8_t *to =
+        out + (((size_t)(u / block) * (size_t)columns + (size_t)column) * (size_t)block + (size_t)(u % block)) * unit;
     memcpy(to, vector + (size_t)u * lanes, lanes);
     memset(to + lanes, 0, unit - lanes);
   }
@@ -208,7 +219,8 @@ static int pack_one(const struct tilewright_pack *p, const uint8_t *in, uint8_t 
   return bad;
 }
 
-int tilewright_pack(const struct tilewright_pack *p, const uint8_t *in, uint8_t *out, size_t room, uint8_t *scratch, size_t count) {
+int tilewright_pack(const struct tilewright_pack *p, const uint8_t *in, uint8_t *out, size_t room, uint8_t *scratch,
+                    size_t count) {
   const size_t elements = (size_t)p->height * (size_t)p->width * (size_t)p->channels;
   int bad = 0;
   for (size_t k = 0; k < count; k++) bad |= pack_one(p, in + k * elements, out + k * room, scratch);
@@ -216,19 +228,19 @@ int tilewright_pack(const struct tilewright_pack *p, const uint8_t *in, uint8_t 
 }
 
 /* The values of one inference, as a type of so many bytes; sums that fit it are the same modulo its size. */
-#define UNPACK(NAME, TYPE)                                                                                        \
-  static void NAME(const struct tilewright_unpack *p, const int8_t *in, TYPE *out) {                              \
-    const size_t unit = (size_t)p->lanes * (size_t)p->batch;                                                      \
-    const ptrdiff_t apart = p->stride[2];                                                                         \
-    for (int32_t y = 0; y < p->height; y++)                                                                       \
-      for (int32_t x = 0; x < p->width; x++, in += unit * (size_t)p->units) {                                     \
-        TYPE *to = out + (ptrdiff_t)y * p->stride[0] + (ptrdiff_t)x * p->stride[1];                               \
-        const int8_t *from = in;                                                                                  \
-        for (int32_t c = 0; c < p->channels; c += p->lanes, from += unit) {                                       \
-          const int32_t lanes = p->channels - c < p->lanes ? p->channels - c : p->lanes;                          \
-          for (int32_t k = 0; k < lanes; k++, to += apart) *to = (TYPE)(from[k] + p->value_offset);               \
-        }                                                                                                         \
-      }                                                                                                           \
+#define UNPACK(NAME, TYPE)                                                                          \
+  static void NAME(const struct tilewright_unpack *p, const int8_t *in, TYPE *out) {                \
+    const size_t unit = (size_t)p->lanes * (size_t)p->batch;                                        \
+    const ptrdiff_t apart = p->stride[2];                                                           \
+    for (int32_t y = 0; y < p->height; y++)                                                         \
+      for (int32_t x = 0; x < p->width; x++, in += unit * (size_t)p->units) {                       \
+        TYPE *to = out + (ptrdiff_t)y * p->stride[0] + (ptrdiff_t)x * p->stride[1];                 \
+        const int8_t *from = in;                                                                    \
+        for (int32_t c = 0; c < p->channels; c += p->lanes, from += unit) {                         \
+          const int32_t lanes = p->channels - c < p->lanes ? p->channels - c : p->lanes;            \
+          for (int32_t k = 0; k < lanes; k++, to += apart) *to = (TYPE)(from[k] + p->value_offset); \
+        }                                                                                           \
+      }                                                                                             \
   }
 UNPACK(unpack_bytes, uint8_t)
 UNPACK(unpack_halves, uint16_t)
@@ -236,8 +248,7 @@ UNPACK(unpack_words, uint32_t)
 
 void tilewright_unpack(const struct tilewright_unpack *p, const int8_t *in, size_t room, void *out, size_t count) {
   const size_t elements = (size_t)p->height * (size_t)p->width * (size_t)p->channels;
-  for (size_t k = 0; k < count; k++, in += room)
-    switch (p->type) {
+  for (size_t k = 0; k < count; k++, in += room) switch (p->type) {
     case TYPE_INT8:
     case TYPE_UINT8: unpack_bytes(p, in, (uint8_t *)out + k * elements); break;
     case TYPE_INT16:

@@ -25,15 +25,18 @@ static struct step *append(tilewright *t, const struct step *s) {
 /* The segment of a pack or unpack step; null and an error unless its bytes lie in it. */
 static void check_segment(const struct part *p, struct step *s, int launched) {
   tilewright *t = p->t;
-  s->program = (int32_t)tw_integer(p, "program", 0, 1 << 16, 0), s->segment = (int32_t)tw_integer(p, "segment", 0, 1 << 16, REQUIRED);
+  s->program = (int32_t)tw_integer(p, "program", 0, 1 << 16, 0);
+  s->segment = (int32_t)tw_integer(p, "segment", 0, 1 << 16, REQUIRED);
   s->offset = (size_t)tw_integer(p, "offset", 0, INT32_MAX, 0);
   if (t->code || !plan_require(p, s->program < t->program_count, "there is no such program")) return;
   const struct program *program = t->programs + s->program;
-  plan_require(p, program->launched == launched, launched ? "its program has not been launched" : "its program has already been launched");
+  plan_require(p, program->launched == launched,
+               launched ? "its program has not been launched" : "its program has already been launched");
   if (!plan_require(p, s->segment < program->segment_count, "there is no such segment")) return;
   const struct segment *segment = program->segments + s->segment;
   plan_require(p, segment->kind == (launched ? SEGMENT_OUTPUT : SEGMENT_INPUT), "a segment of another kind");
-  plan_require(p, s->offset <= segment->size && s->size <= segment->size - s->offset, "its bytes lie outside the segment");
+  plan_require(p, s->offset <= segment->size && s->size <= segment->size - s->offset,
+               "its bytes lie outside the segment");
 }
 
 /* Strides along height, width and channel of an image in a tensor: `order` says which axis of the tensor each of the
@@ -70,13 +73,19 @@ static void read_pack(const struct part *p, struct step *s) {
   tw_integers(p, "shape", 4, 4, 1, MOST_ELEMENTS, shape);
   tw_integers(p, "padding", 4, 4, 0, MOST_ELEMENTS, padding);
   const int32_t permuted = tw_integers(p, "permutation", 0, AXES, 0, AXES - 1, order);
-  tw_integers(p, "kernel", 2, 2, 1, MOST_ELEMENTS, k->kernel), tw_integers(p, "strides", 2, 2, 1, MOST_ELEMENTS, k->step);
+  tw_integers(p, "kernel", 2, 2, 1, MOST_ELEMENTS, k->kernel);
+  tw_integers(p, "strides", 2, 2, 1, MOST_ELEMENTS, k->step);
   tw_integers(p, "dilation", 2, 2, 1, MOST_ELEMENTS, k->dilation);
-  k->lanes = (int32_t)tw_integer(p, "lanes", 1, MOST_ELEMENTS, REQUIRED), k->units = (int32_t)tw_integer(p, "units", 1, MOST_ELEMENTS, REQUIRED);
-  k->batch = (int32_t)tw_integer(p, "batch", 1, MOST_ELEMENTS, 1), k->block = (int32_t)tw_integer(p, "block", 1, MOST_ELEMENTS, 1);
+  k->lanes = (int32_t)tw_integer(p, "lanes", 1, MOST_ELEMENTS, REQUIRED);
+  k->units = (int32_t)tw_integer(p, "units", 1, MOST_ELEMENTS, REQUIRED);
+  k->batch = (int32_t)tw_integer(p, "batch", 1, MOST_ELEMENTS, 1);
+  k->block = (int32_t)tw_integer(p, "block", 1, MOST_ELEMENTS, 1);
   k->value_offset = (int32_t)tw_integer(p, "value_offset", -255, 255, 0);
-  k->pad_value = (int32_t)tw_integer(p, "pad_value", -128, 127, 0), k->channel_pad = (int32_t)tw_integer(p, "channel_pad", -128, 127, 0);
-  k->layout = !layout || json_is(p->json, layout, "rows") ? LAYOUT_ROWS : json_is(p->json, layout, "patches") ? LAYOUT_PATCHES : LAYOUT_BLOCKS;
+  k->pad_value = (int32_t)tw_integer(p, "pad_value", -128, 127, 0);
+  k->channel_pad = (int32_t)tw_integer(p, "channel_pad", -128, 127, 0);
+  k->layout = !layout || json_is(p->json, layout, "rows") ? LAYOUT_ROWS
+              : json_is(p->json, layout, "patches")       ? LAYOUT_PATCHES
+                                                          : LAYOUT_BLOCKS;
   plan_require(p, k->layout != LAYOUT_BLOCKS || json_is(p->json, layout, "blocks"), "an unknown layout");
   if (t->code) return;
   const struct slot *x = t->slots + s->in;
@@ -85,14 +94,20 @@ static void read_pack(const struct part *p, struct step *s) {
   k->is_unsigned = x->type == TYPE_UINT8;
   plan_require(p, x->type <= TYPE_UINT8, "no 8-bit integers");
   const int64_t height = (int64_t)k->top + k->height + k->bottom, width = (int64_t)k->left + k->width + k->right;
-  const int64_t pixels = height * width, reach_y = (k->kernel[0] - 1) * (int64_t)k->dilation[0] + 1, reach_x = (k->kernel[1] - 1) * (int64_t)k->dilation[1] + 1;
-  const int64_t taps = k->layout == LAYOUT_PATCHES ? (int64_t)k->kernel[0] * k->kernel[1] : 1, line = (int64_t)k->units * k->lanes;
+  const int64_t pixels = height * width, reach_y = (k->kernel[0] - 1) * (int64_t)k->dilation[0] + 1,
+                reach_x = (k->kernel[1] - 1) * (int64_t)k->dilation[1] + 1;
+  const int64_t taps = k->layout == LAYOUT_PATCHES ? (int64_t)k->kernel[0] * k->kernel[1] : 1,
+                line = (int64_t)k->units * k->lanes;
   plan_require(p, shape[0] == 1 && (int64_t)k->height * k->width <= MOST_ELEMENTS, "too large an image");
   if (t->code) return;
-  plan_require(p, (int64_t)k->height * k->width * k->channels == (int64_t)x->elements, "an image of another size than the tensor");
+  plan_require(p, (int64_t)k->height * k->width * k->channels == (int64_t)x->elements,
+               "an image of another size than the tensor");
   plan_require(p, pixels <= MOST_ELEMENTS && pixels * k->channels <= MOST_ELEMENTS, "too large a padded image");
-  plan_require(p, k->layout != LAYOUT_PATCHES || (reach_y <= height && reach_x <= width), "a window that does not fit the image");
-  plan_require(p, line <= MOST_ELEMENTS && line * k->batch <= MOST_ELEMENTS && taps <= line && taps * k->channels <= line, "values that do not fit the units");
+  plan_require(p, k->layout != LAYOUT_PATCHES || (reach_y <= height && reach_x <= width),
+               "a window that does not fit the image");
+  plan_require(p,
+               line <= MOST_ELEMENTS && line * k->batch <= MOST_ELEMENTS && taps <= line && taps * k->channels <= line,
+               "values that do not fit the units");
   plan_require(p, k->units % k->block == 0, "no whole blocks");
   if (t->code) return;
   if (permuted) {
@@ -114,15 +129,20 @@ static void read_unpack(const struct part *p, struct step *s) {
   tw_integers(p, "shape", 4, 4, 1, MOST_ELEMENTS, shape);
   const int32_t rank = tw_integers(p, "tensor_shape", 0, AXES, 1, MOST_ELEMENTS, tensor);
   const int32_t permuted = tw_integers(p, "permutation", 0, 4, 0, 3, order);
-  k->lanes = (int32_t)tw_integer(p, "lanes", 1, MOST_ELEMENTS, REQUIRED), k->units = (int32_t)tw_integer(p, "units", 1, MOST_ELEMENTS, REQUIRED);
-  k->batch = (int32_t)tw_integer(p, "batch", 1, MOST_ELEMENTS, 1), k->value_offset = (int32_t)tw_integer(p, "value_offset", -255, 255, 0);
+  k->lanes = (int32_t)tw_integer(p, "lanes", 1, MOST_ELEMENTS, REQUIRED);
+  k->units = (int32_t)tw_integer(p, "units", 1, MOST_ELEMENTS, REQUIRED);
+  k->batch = (int32_t)tw_integer(p, "batch", 1, MOST_ELEMENTS, 1);
+  k->value_offset = (int32_t)tw_integer(p, "value_offset", -255, 255, 0);
   k->type = plan_type(p, "dtype", TYPE_BOOL);
   s->out = plan_add(p, "tensor", k->type, rank, tensor);
   if (t->code) return;
   const int64_t pixels = (int64_t)shape[1] * shape[2], line = (int64_t)k->units * k->lanes;
   k->height = shape[1], k->width = shape[2], k->channels = shape[3];
-  plan_require(p, shape[0] == 1 && pixels <= MOST_ELEMENTS && pixels * k->channels == (int64_t)t->slots[s->out].elements, "an image of another size than the tensor");
-  plan_require(p, k->channels <= line && line <= MOST_ELEMENTS && line * k->batch <= MOST_ELEMENTS, "channels that do not fit the units");
+  plan_require(p,
+               shape[0] == 1 && pixels <= MOST_ELEMENTS && pixels * k->channels == (int64_t)t->slots[s->out].elements,
+               "an image of another size than the tensor");
+  plan_require(p, k->channels <= line && line <= MOST_ELEMENTS && line * k->batch <= MOST_ELEMENTS,
+               "channels that do not fit the units");
   plan_require(p, !permuted || (permuted == 4 && is_order(order, 4)), "no order of four axes");
   if (t->code || !plan_require(p, pixels <= INT32_MAX / (line * k->batch), "too many bytes")) return;
   struct slot image = {.rank = 4};
@@ -142,19 +162,25 @@ static void read_softmax(const struct part *p, struct step *s, int by_table) {
   s->u.softmax.columns = (size_t)x->shape[x->rank - 1];
   s->u.softmax.table = tw_allocate(t, 512, sizeof(int32_t));
   if (!by_table) {
-    const int32_t multiplier = (int32_t)tw_integer(p, "multiplier", 0, INT32_MAX, REQUIRED), shift = (int32_t)tw_integer(p, "left_shift", 0, 31, REQUIRED);
-    const int64_t least = s->u.softmax.diff_min = tw_integer(p, "diff_min", INT32_MIN, 0, REQUIRED), widest = -least < 255 ? -least : 255;
+    const int32_t multiplier = (int32_t)tw_integer(p, "multiplier", 0, INT32_MAX, REQUIRED),
+                  shift = (int32_t)tw_integer(p, "left_shift", 0, 31, REQUIRED);
+    const int64_t least = s->u.softmax.diff_min = tw_integer(p, "diff_min", INT32_MIN, 0, REQUIRED),
+                  widest = -least < 255 ? -least : 255;
     if (plan_require(p, widest << shift <= INT64_C(1) << 31, "a difference beyond int32") && s->u.softmax.table)
       tilewright_softmax_table(s->u.softmax.table, multiplier, shift, least);
     return;
   }
   const uint32_t node = json_get(p->json, p->node, "table");
-  s->u.softmax.factor = (float)tw_real(p, "factor", FLT_TRUE_MIN, FLT_MAX), s->u.softmax.zero_point = (int32_t)tw_integer(p, "zero_point", 0, 255, REQUIRED);
-  if (t->code || !plan_require(p, node && p->json->nodes[node].type == JSON_ARRAY && json_length(p->json, node) == 256, "no table of 256 values")) return;
+  s->u.softmax.factor = (float)tw_real(p, "factor", FLT_TRUE_MIN, FLT_MAX);
+  s->u.softmax.zero_point = (int32_t)tw_integer(p, "zero_point", 0, 255, REQUIRED);
+  if (t->code || !plan_require(p, node && p->json->nodes[node].type == JSON_ARRAY && json_length(p->json, node) == 256,
+                               "no table of 256 values"))
+    return;
   uint32_t at = json_first(node);
   for (int32_t k = 0; k < 256; k++, at = json_next(p->json, at)) {
     double value = -1;
-    if (!plan_require(p, json_real(p->json, at, &value) && value >= 0 && value <= FLT_MAX, "a table with wrong values")) return;
+    if (!plan_require(p, json_real(p->json, at, &value) && value >= 0 && value <= FLT_MAX, "a table with wrong values"))
+      return;
     ((float *)s->u.softmax.table)[k] = (float)value;
   }
 }
@@ -167,10 +193,13 @@ static void read_convert(const struct part *p, struct step *s, const char *kind)
     const uint32_t rounding = json_get(p->json, p->node, "rounding");
     to = plan_type(p, "dtype", TYPE_BOOL);
     s->u.convert.away = rounding && json_is(p->json, rounding, "away");
-    plan_require(p, x.type == TYPE_FLOAT32 && (s->u.convert.away || !rounding || json_is(p->json, rounding, "even")), "not float32, or an unknown rounding");
-    s->u.convert.scale = (float)tw_real(p, "scale", FLT_TRUE_MIN, FLT_MAX), s->u.convert.offset = (int32_t)tw_integer(p, "zero_point", INT32_MIN, INT32_MAX, REQUIRED);
+    plan_require(p, x.type == TYPE_FLOAT32 && (s->u.convert.away || !rounding || json_is(p->json, rounding, "even")),
+                 "not float32, or an unknown rounding");
+    s->u.convert.scale = (float)tw_real(p, "scale", FLT_TRUE_MIN, FLT_MAX);
+    s->u.convert.offset = (int32_t)tw_integer(p, "zero_point", INT32_MIN, INT32_MAX, REQUIRED);
   } else if (s->kind == STEP_DEQUANTIZE) {
-    s->u.convert.scale = (float)tw_real(p, "scale", FLT_TRUE_MIN, FLT_MAX), s->u.convert.offset = (int32_t)tw_integer(p, "zero_point", -(1 << 15), 1 << 16, REQUIRED);
+    s->u.convert.scale = (float)tw_real(p, "scale", FLT_TRUE_MIN, FLT_MAX);
+    s->u.convert.offset = (int32_t)tw_integer(p, "zero_point", -(1 << 15), 1 << 16, REQUIRED);
     plan_require(p, x.type <= TYPE_INT32 && (x.type < TYPE_INT32 || !s->u.convert.offset), "values that leave int32");
   } else if (!strcmp(kind, "cast")) {
     to = plan_type(p, "dtype", TYPE_BOOL);
@@ -195,7 +224,8 @@ static void read_copy(const struct part *p, struct step *s, int is_cut) {
   byte_strides(&x, strides);
   c->rank = x.rank, c->item = plan_type_sizes[x.type];
   if (is_cut) {
-    const int32_t axes = tw_integers(p, "begin", 0, AXES, 0, MOST_ELEMENTS, begin), sizes = tw_integers(p, "size", 0, AXES, 1, MOST_ELEMENTS, c->shape);
+    const int32_t axes = tw_integers(p, "begin", 0, AXES, 0, MOST_ELEMENTS, begin),
+                  sizes = tw_integers(p, "size", 0, AXES, 1, MOST_ELEMENTS, c->shape);
     if (!plan_require(p, axes == x.rank && sizes == x.rank, "no part of the tensor")) return;
     for (int32_t k = 0; k < x.rank; k++) {
       plan_require(p, (int64_t)begin[k] + c->shape[k] <= x.shape[k], "no part of the tensor");
@@ -218,12 +248,17 @@ static void read_join(const struct part *p) {
   const int32_t rank = tw_integers(p, "shape", 0, AXES, 1, MOST_ELEMENTS, shape);
   plan_require(p, count == origins, "parts without an origin");
   int32_t out = -1;
-  for (uint32_t k = 0; k < count && !t->code; k++, name = json_next(p->json, name), origin = json_next(p->json, origin)) {
+  for (uint32_t k = 0; k < count && !t->code;
+       k++, name = json_next(p->json, name), origin = json_next(p->json, origin)) {
     char *text = p->json->nodes[name].type == JSON_STRING ? json_string(p->json, name) : NULL;
     struct step s = {.kind = STEP_COPY, .in = plan_find(p, text)};
     free(text);
     const uint32_t axes = json_length(p->json, origin);
-    if (t->code || !plan_require(p, s.in >= 0 && p->json->nodes[origin].type == JSON_ARRAY && axes == (uint32_t)rank && t->slots[s.in].rank == rank, "no parts of the tensor")) return;
+    if (t->code || !plan_require(p,
+                                 s.in >= 0 && p->json->nodes[origin].type == JSON_ARRAY && axes == (uint32_t)rank &&
+                                     t->slots[s.in].rank == rank,
+                                 "no parts of the tensor"))
+      return;
     const struct slot x = t->slots[s.in];
     struct copy *c = &s.u.copy;
     if (!k) out = plan_add(p, "output", x.type, rank, shape);
@@ -233,7 +268,8 @@ static void read_join(const struct part *p) {
     uint32_t at = json_first(origin);
     for (int32_t axis = 0; axis < rank; axis++, at = json_next(p->json, at)) {
       int64_t begin = -1;
-      plan_require(p, json_integer(p->json, at, &begin) && begin >= 0 && begin + x.shape[axis] <= shape[axis], "no parts of the tensor");
+      plan_require(p, json_integer(p->json, at, &begin) && begin >= 0 && begin + x.shape[axis] <= shape[axis],
+                   "no parts of the tensor");
       c->shape[axis] = x.shape[axis], c->first_out += begin * c->out[axis];
     }
     if (!t->code) append(t, &s);
@@ -251,12 +287,15 @@ static void read_constant(const struct part *p) {
   const struct json_node *n = p->json->nodes + data;
   if (!plan_require(p, s->bytes <= n->end - n->begin, "too little data")) return;
   s->constant = tw_allocate(t, s->bytes, 1);
-  if (s->constant) plan_require(p, !bytes_base64(p->json->text + n->begin, n->end - n->begin, s->constant, s->bytes), "data of another size, or no base64");
+  if (s->constant)
+    plan_require(p, !bytes_base64(p->json->text + n->begin, n->end - n->begin, s->constant, s->bytes),
+                 "data of another size, or no base64");
 }
 
 static void read_reshape(const struct part *p, int32_t in) {
   int32_t shape[AXES];
-  const int32_t rank = tw_integers(p, "shape", 0, AXES, 0, MOST_ELEMENTS, shape), out = plan_add(p, "output", p->t->slots[in].type, rank, shape);
+  const int32_t rank = tw_integers(p, "shape", 0, AXES, 0, MOST_ELEMENTS, shape),
+                out = plan_add(p, "output", p->t->slots[in].type, rank, shape);
   if (p->t->code) return;
   struct slot *s = p->t->slots;
   if (plan_require(p, s[out].elements == s[in].elements, "a shape of another size")) s[out].root = s[in].root;
@@ -267,7 +306,9 @@ static void read_launch(const struct part *p) {
   int32_t programs[65] = {(int32_t)tw_integer(p, "program", 0, 1 << 16, 0)};
   const int32_t count = 1 + tw_integers(p, "beside", 0, 64, 0, 1 << 16, programs + 1);
   for (int32_t k = 0; k < count && !t->code; k++) { /* one after another: this runtime uses one core */
-    if (!plan_require(p, programs[k] < t->program_count && !t->programs[programs[k]].launched, "no such program, or launched already")) return;
+    if (!plan_require(p, programs[k] < t->program_count && !t->programs[programs[k]].launched,
+                      "no such program, or launched already"))
+      return;
     t->programs[programs[k]].launched = 1;
     append(t, &(struct step){.kind = STEP_LAUNCH, .program = programs[k]});
   }
@@ -288,8 +329,14 @@ static void refuse_interpreter(const struct part *p) {
 }
 
 static void read_step(const struct part *p) {
-  static const struct { const char *name; enum step_kind kind; } converts[] = {
-    {"softmax", STEP_SOFTMAX}, {"table_softmax", STEP_TABLE_SOFTMAX}, {"cast", STEP_CAST}, {"quantize", STEP_QUANTIZE}, {"dequantize", STEP_DEQUANTIZE}};
+  static const struct {
+    const char *name;
+    enum step_kind kind;
+  } converts[] = {{"softmax", STEP_SOFTMAX},
+                  {"table_softmax", STEP_TABLE_SOFTMAX},
+                  {"cast", STEP_CAST},
+                  {"quantize", STEP_QUANTIZE},
+                  {"dequantize", STEP_DEQUANTIZE}};
   tilewright *t = p->t;
   const uint32_t kind = json_get(p->json, p->node, "kind");
 #define IS(NAME) json_is(p->json, kind, NAME)

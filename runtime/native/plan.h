@@ -4,8 +4,6 @@
 
 #include "internal.h"
 
-#define AGAIN "compile the model again"
-
 enum { TYPES = TYPE_FLOAT64 + 1 };
 extern const size_t plan_type_sizes[TYPES]; /* bytes of an element */
 

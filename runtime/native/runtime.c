@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-tilewright_code tilewright_open(tilewright **network, const void *artifact, size_t size, const tilewright_board *board, const tilewright_options *options) {
+tilewright_code tilewright_open(tilewright **network, const void *artifact, size_t size, const tilewright_board *board,
+                                const tilewright_options *options) {
   tilewright *t = *network = calloc(1, sizeof *t);
   if (!t) return TILEWRIGHT_NO_MEMORY;
   t->board = *board;
@@ -39,7 +40,8 @@ uint64_t tilewright_cycles(const tilewright *t) {
 const char *tilewright_error(const tilewright *t) { return t ? t->error : "there is no memory"; }
 
 const char *tilewright_code_name(tilewright_code code) {
-  static const char *const names[] = {"ok", "no memory", "file", "damaged", "unsupported", "board", "fault", "timeout", "input"};
+  static const char *const names[] = {"ok",    "no memory", "file",    "damaged", "unsupported",
+                                      "board", "fault",     "timeout", "input"};
   return (size_t)code < sizeof names / sizeof *names ? names[code] : "unknown";
 }
 
@@ -50,9 +52,12 @@ static tilewright_code check_inputs(tilewright *t, size_t count, const void *con
     const struct slot *s = t->slots + t->inputs[k];
     const size_t elements = s->elements * count;
     int bad = 0;
-    if (s->type == TYPE_FLOAT32) for (size_t n = 0; n < elements && !bad; n++) bad = !isfinite(((const float *)inputs[k])[n]);
-    if (s->type == TYPE_FLOAT64) for (size_t n = 0; n < elements && !bad; n++) bad = !isfinite(((const double *)inputs[k])[n]);
-    if (s->type == TYPE_FLOAT16) for (size_t n = 0; n < elements && !bad; n++) bad = (((const uint16_t *)inputs[k])[n] & 0x7C00) == 0x7C00;
+    if (s->type == TYPE_FLOAT32)
+      for (size_t n = 0; n < elements && !bad; n++) bad = !isfinite(((const float *)inputs[k])[n]);
+    if (s->type == TYPE_FLOAT64)
+      for (size_t n = 0; n < elements && !bad; n++) bad = !isfinite(((const double *)inputs[k])[n]);
+    if (s->type == TYPE_FLOAT16)
+      for (size_t n = 0; n < elements && !bad; n++) bad = (((const uint16_t *)inputs[k])[n] & 0x7C00) == 0x7C00;
     if (bad) return tw_fail(t, TILEWRIGHT_INPUT, "input %.80s: a value is NaN or infinite", s->name);
   }
   return TILEWRIGHT_OK;
@@ -80,7 +85,8 @@ static tilewright_code advance(tilewright *t, struct flight *f, void *const *out
   }
   for (int32_t k = 0; k < t->state_count && t->options.keep_states; k++) {
     const struct state *s = t->states + k;
-    if (t->slots[s->after].root != s->before) memcpy(f->base[s->before], f->base[t->slots[s->after].root], t->slots[s->before].bytes);
+    if (t->slots[s->after].root != s->before)
+      memcpy(f->base[s->before], f->base[t->slots[s->after].root], t->slots[s->before].bytes);
   }
   return TILEWRIGHT_OK;
 }

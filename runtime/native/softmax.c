@@ -5,9 +5,7 @@
 
 #define SUM_BITS 12 /* integer bits of the sum of exponentials */
 
-static int64_t saturate(int64_t value) {
-  return value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value;
-}
+static int64_t saturate(int64_t value) { return value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : value; }
 
 static inline int64_t doubling_high_mul(int64_t a, int64_t b) { return saturate((a * b + (1 << 30)) >> 31); }
 
@@ -44,7 +42,8 @@ static int64_t reciprocal_of_one_plus(int64_t value) {
 
 void tilewright_softmax_table(int32_t *table, int32_t multiplier, int32_t left_shift, int64_t diff_min) {
   for (int32_t k = 0; k < 256; k++) { /* what k below the maximum comes to, and its share of the sum */
-    const int64_t value = -k >= diff_min ? exp_of_negative(doubling_high_mul(-(int64_t)k * (INT64_C(1) << left_shift), multiplier)) : 0;
+    const int64_t value =
+        -k >= diff_min ? exp_of_negative(doubling_high_mul(-(int64_t)k * (INT64_C(1) << left_shift), multiplier)) : 0;
     table[k] = (int32_t)value;
     table[256 + k] = (int32_t)rounding_divide(value, SUM_BITS);
   }
@@ -56,7 +55,8 @@ static int8_t maximum(const int8_t *in, size_t columns) {
   return most;
 }
 
-int tilewright_softmax(const int32_t *table, int64_t diff_min, const int8_t *in, int8_t *out, size_t rows, size_t columns) {
+int tilewright_softmax(const int32_t *table, int64_t diff_min, const int8_t *in, int8_t *out, size_t rows,
+                       size_t columns) {
   for (; rows > 0; rows--, in += columns, out += columns) {
     const int32_t most = maximum(in, columns);
     int64_t total = 0;
@@ -75,7 +75,8 @@ int tilewright_softmax(const int32_t *table, int64_t diff_min, const int8_t *in,
   return 0;
 }
 
-void tilewright_table_softmax(const float *table, float factor, int32_t zero_point, const int8_t *in, int8_t *out, size_t rows, size_t columns) {
+void tilewright_table_softmax(const float *table, float factor, int32_t zero_point, const int8_t *in, int8_t *out,
+                              size_t rows, size_t columns) {
   for (; rows > 0; rows--, in += columns, out += columns) {
     const int32_t most = maximum(in, columns);
     float total = 0;

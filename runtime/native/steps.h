@@ -12,8 +12,18 @@
 #define TILEWRIGHT_API __attribute__((visibility("default")))
 
 enum tilewright_type {
-  TYPE_INT8, TYPE_UINT8, TYPE_INT16, TYPE_UINT16, TYPE_INT32,  /* those that steps compute in */
-  TYPE_BOOL, TYPE_UINT32, TYPE_INT64, TYPE_UINT64, TYPE_FLOAT16, TYPE_FLOAT32, TYPE_FLOAT64
+  TYPE_INT8,
+  TYPE_UINT8,
+  TYPE_INT16,
+  TYPE_UINT16,
+  TYPE_INT32, /* those that steps compute in */
+  TYPE_BOOL,
+  TYPE_UINT32,
+  TYPE_INT64,
+  TYPE_UINT64,
+  TYPE_FLOAT16,
+  TYPE_FLOAT32,
+  TYPE_FLOAT64
 };
 
 enum { LAYOUT_ROWS, LAYOUT_PATCHES, LAYOUT_BLOCKS };
@@ -62,8 +72,7 @@ TILEWRIGHT_API void tilewright_unpack(const struct tilewright_unpack *p, const i
 
 /* TFLite's int8 softmax. `table`: made once by tilewright_softmax_table, 2 x 256 words. Fails where a sum of
  * exponentials exceeds int32. */
-TILEWRIGHT_API void tilewright_softmax_table(int32_t *table, int32_t multiplier, int32_t left_shift,
-                                             int64_t diff_min);
+TILEWRIGHT_API void tilewright_softmax_table(int32_t *table, int32_t multiplier, int32_t left_shift, int64_t diff_min);
 TILEWRIGHT_API int tilewright_softmax(const int32_t *table, int64_t diff_min, const int8_t *in, int8_t *out,
                                       size_t rows, size_t columns);
 /* ONNX Runtime's, by a table of 256 exponentials. */

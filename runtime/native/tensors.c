@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const type_names[] = {"int8", "uint8", "int16", "uint16", "int32", "bool", "uint32", "int64", "uint64", "float16", "float32", "float64"};
+static const char *const type_names[] = {"int8",   "uint8", "int16",  "uint16",  "int32",   "bool",
+                                         "uint32", "int64", "uint64", "float16", "float32", "float64"};
 const size_t plan_type_sizes[TYPES] = {1, 1, 2, 2, 4, 1, 4, 8, 8, 2, 4, 8};
 
 int plan_require(const struct part *p, int holds, const char *what) {
@@ -73,14 +74,17 @@ static void read_spec(const struct part *p, struct slot *form, tilewright_tensor
   d->type = type_names[form->type], d->rank = form->rank;
   memcpy(d->shape, form->shape, sizeof d->shape);
   d->bytes = form->bytes * (size_t)p->t->batch;
-  if (p->t->batch > 1 && plan_require(p, d->rank > 0 && d->shape[0] == 1, "no tensor of one image")) d->shape[0] = p->t->batch;
+  if (p->t->batch > 1 && plan_require(p, d->rank > 0 && d->shape[0] == 1, "no tensor of one image"))
+    d->shape[0] = p->t->batch;
   d->scale = tw_real(p, "scale", 0, FLT_MAX);
   d->zero_point = (int32_t)tw_integer(p, "zero_point", INT32_MIN, INT32_MAX, REQUIRED);
 }
 
 uint32_t plan_list(const struct part *p, const char *key, uint32_t least, uint32_t *first) {
   const uint32_t node = json_get(p->json, p->node, key), count = node ? json_length(p->json, node) : 0;
-  plan_require(p, (!node && !least) || (node && p->json->nodes[node].type == JSON_ARRAY && count >= least && count < 1 << 20), key);
+  plan_require(
+      p, (!node && !least) || (node && p->json->nodes[node].type == JSON_ARRAY && count >= least && count < 1 << 20),
+      key);
   *first = json_first(node);
   return p->t->code ? 0 : count;
 }
@@ -115,7 +119,9 @@ void plan_read_states(const struct part *p, int after) {
     struct state *s = t->states + k;
     if (after) {
       s->after = plan_find_key(&part, "name");
-      if (!t->code) plan_require(&part, t->slots[s->after].type == form.type && t->slots[s->after].elements == form.elements, "another tensor takes its place");
+      if (!t->code)
+        plan_require(&part, t->slots[s->after].type == form.type && t->slots[s->after].elements == form.elements,
+                     "another tensor takes its place");
       continue;
     }
     const int fits = form.type == TYPE_INT8 && described.zero_point >= -128 && described.zero_point <= 127;
@@ -135,7 +141,10 @@ void plan_read_outputs(const struct part *p) {
     tilewright_tensor *d = t->described + t->input_count + k;
     read_spec(&output, &form, d);
     const int32_t found = t->outputs[k] = plan_find_key(&output, "name");
-    if (t->code || !plan_require(&output, t->slots[found].type == form.type && t->slots[found].elements == form.elements, "the steps give another form")) return;
+    if (t->code ||
+        !plan_require(&output, t->slots[found].type == form.type && t->slots[found].elements == form.elements,
+                      "the steps give another form"))
+      return;
     plan_require(&output, !named || p->json->nodes[names].type == JSON_STRING, "its name is no text");
     t->output_names[k] = named && !t->code ? json_string(p->json, names) : tw_text(&output, "name");
     if (!t->output_names[k]) tw_fail(t, TILEWRIGHT_NO_MEMORY, "there is no memory for a name");

@@ -53,9 +53,9 @@ typedef struct {
 } tilewright_buffer;
 
 enum {
-  TILEWRIGHT_ALLOCATE,   /* fill in bytes and address for buffer->size bytes; 0 if it worked */
-  TILEWRIGHT_RELEASE,    /* give it back */
-  TILEWRIGHT_TO_DEVICE,  /* what the processor wrote must reach memory: clean the cache from `offset` for `size` bytes */
+  TILEWRIGHT_ALLOCATE,  /* fill in bytes and address for buffer->size bytes; 0 if it worked */
+  TILEWRIGHT_RELEASE,   /* give it back */
+  TILEWRIGHT_TO_DEVICE, /* what the processor wrote must reach memory: clean the cache from `offset` for `size` bytes */
   TILEWRIGHT_FROM_DEVICE /* the processor is about to read what the accelerator wrote: invalidate it likewise */
 };
 
@@ -65,7 +65,7 @@ typedef struct {
   /* Write *value to the 32-bit register at a byte offset, or with a null `value` return what it holds. */
   uint32_t (*registers)(void *context, uint32_t offset, const uint32_t *value);
   int (*memory)(void *context, int what, tilewright_buffer *buffer, size_t offset, size_t size);
-  /* Rest for up to so many microseconds, less if the interrupt comes; return the microseconds since any fixed moment. */
+  /* Rest for up to so many microseconds, less if the interrupt comes; return microseconds since any fixed moment. */
   uint64_t (*time)(void *context, uint32_t microseconds);
 } tilewright_board;
 
@@ -89,8 +89,8 @@ typedef struct {
   const char *name, *type; /* a type as NumPy calls it: int8, uint8, float32 */
   int32_t rank;
   int32_t shape[8];
-  size_t bytes;       /* of one inference */
-  double scale;       /* real value = scale * (integer - zero_point) */
+  size_t bytes; /* of one inference */
+  double scale; /* real value = scale * (integer - zero_point) */
   int32_t zero_point;
 } tilewright_tensor;
 

@@ -2,9 +2,10 @@
  *
  *   replay FILE...                                  open each, run 3 inferences on zeros, print what came of it
  *   replay zeros COUNT FILE                         one of them, COUNT inferences
- *   replay FILE FOLDER COUNT BEAT INPUT OUTPUT      one network of one program: FOLDER has the inputs (x0 ...), what segments
- *                                                   INPUT and OUTPUT held in DRAM (packed, given) and the outputs (y0 ...)
- *                                                   of COUNT inferences one after another; exit code 1 if any differ
+ *   replay FILE FOLDER COUNT BEAT INPUT OUTPUT      one network of one program: FOLDER has the inputs (x0 ...), what
+ *                                                   segments INPUT and OUTPUT held in DRAM (packed, given) and the
+ *                                                   outputs (y0 ...) of COUNT inferences one after another; exit code
+ *                                                   1 if any differ
  *
  * getppid() is called before and after a run, which a counter of instructions can see. */
 #define _POSIX_C_SOURCE 200809L
@@ -24,12 +25,14 @@ static int input_segment, output_segment, differences;
 
 static uint8_t *at(uint64_t address) {
   for (int k = 0; k < 64; k++)
-    if (buffers[k].bytes && address >= buffers[k].address && address < buffers[k].address + buffers[k].size) return buffers[k].bytes + (address - buffers[k].address);
+    if (buffers[k].bytes && address >= buffers[k].address && address < buffers[k].address + buffers[k].size)
+      return buffers[k].bytes + (address - buffers[k].address);
   abort();
 }
 
 static void play(void) {
-  const uint32_t *in = values + (SEGMENT_BASE + input_segment * SEGMENT_SPACING) / 4, *out = values + (SEGMENT_BASE + output_segment * SEGMENT_SPACING) / 4;
+  const uint32_t *in = values + (SEGMENT_BASE + input_segment * SEGMENT_SPACING) / 4,
+                 *out = values + (SEGMENT_BASE + output_segment * SEGMENT_SPACING) / 4;
   for (uint32_t k = 0; packed && k < values[REGISTER_REPEAT / 4]; k++, played++) {
     const size_t in_size = in[2] * beat, out_size = out[2] * beat;
     differences += memcmp(at(in[0] + (uint64_t)k * in[3]), packed + played * in_size, in_size) != 0;
@@ -89,7 +92,8 @@ static void pretend(const char *path) {
     if (!memcmp(text + k, "\"fingerprint\": \"", 16)) found = text + k + 16;
   const uint64_t fingerprint = found ? strtoull(found, NULL, 16) : 0;
   values[REGISTER_ID / 4] = ID_VALUE, values[REGISTER_STATUS / 4] = 1u << STATUS_DONE;
-  values[REGISTER_FINGERPRINT_LOW / 4] = (uint32_t)fingerprint, values[REGISTER_FINGERPRINT_HIGH / 4] = (uint32_t)(fingerprint >> 32);
+  values[REGISTER_FINGERPRINT_LOW / 4] = (uint32_t)fingerprint,
+                                    values[REGISTER_FINGERPRINT_HIGH / 4] = (uint32_t)(fingerprint >> 32);
   if (in) fclose(in);
   free(text);
 }
@@ -99,7 +103,8 @@ static tilewright_code run(tilewright *t, size_t count, const char *folder) {
   void *outputs[64] = {0};
   const int32_t in = tilewright_inputs(t), out = tilewright_outputs(t);
   if (in > 64 || out > 64) return TILEWRIGHT_OK;
-  for (int32_t k = 0; k < in; k++) inputs[k] = folder ? file(folder, "x", k) : calloc(count, tilewright_input(t, k)->bytes + 1);
+  for (int32_t k = 0; k < in; k++)
+    inputs[k] = folder ? file(folder, "x", k) : calloc(count, tilewright_input(t, k)->bytes + 1);
   for (int32_t k = 0; k < out; k++) outputs[k] = malloc(count * tilewright_output(t, k)->bytes + 1);
   getppid();
   const tilewright_code code = tilewright_run(t, count, inputs, outputs);

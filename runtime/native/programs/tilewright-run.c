@@ -1,4 +1,4 @@
-/* tilewright-run: an artifact on a Linux board, without Python. Arrays are .npy files, or bytes where names end otherwise. */
+/* tilewright-run: an artifact on a Linux board. Arrays are .npy files, or bytes where names end otherwise. */
 #define _POSIX_C_SOURCE 200809L
 #include <getopt.h>
 #include <stdio.h>
@@ -11,15 +11,15 @@
 enum { MOST = 16 };
 
 static const char usage[] =
-  "usage: tilewright-run --registers R --memory M [options] NETWORK.twa\n"
-  "  --registers R     /dev/uio0, or /dev/mem@ADDRESS\n"
-  "  --memory M        /dev/udmabuf0, or /dev/mem@ADDRESS+BYTES of reserved memory\n"
-  "  --input FILE      one for each input: inferences one after another; zeros where left out\n"
-  "  --output FILE     one for each output\n"
-  "  --count N         inferences (1) where there is no --input\n"
-  "  --repeat N        run that often, and print the shortest time\n"
-  "  --per-launch N    most inferences of one launch\n"
-  "  --stream          inferences follow on each other: states go on\n";
+    "usage: tilewright-run --registers R --memory M [options] NETWORK.twa\n"
+    "  --registers R     /dev/uio0, or /dev/mem@ADDRESS\n"
+    "  --memory M        /dev/udmabuf0, or /dev/mem@ADDRESS+BYTES of reserved memory\n"
+    "  --input FILE      one for each input: inferences one after another; zeros where left out\n"
+    "  --output FILE     one for each output\n"
+    "  --count N         inferences (1) where there is no --input\n"
+    "  --repeat N        run that often, and print the shortest time\n"
+    "  --per-launch N    most inferences of one launch\n"
+    "  --stream          inferences follow on each other: states go on\n";
 
 struct arguments {
   const char *registers, *memory, *network, *inputs[MOST], *outputs[MOST];
@@ -34,8 +34,11 @@ static int complain(const char *what, const char *why) {
 }
 
 static int parse(int argc, char **argv, struct arguments *a) {
-  static const struct option options[] = {{"registers", 1, 0, 'r'}, {"memory", 1, 0, 'm'}, {"input", 1, 0, 'i'}, {"output", 1, 0, 'o'}, {"count", 1, 0, 'n'},
-    {"repeat", 1, 0, 'k'}, {"per-launch", 1, 0, 'l'}, {"stream", 0, 0, 's'}, {"help", 0, 0, 'h'}, {0}};
+  static const struct option options[] = {{"registers", 1, 0, 'r'},  {"memory", 1, 0, 'm'},
+                                          {"input", 1, 0, 'i'},      {"output", 1, 0, 'o'},
+                                          {"count", 1, 0, 'n'},      {"repeat", 1, 0, 'k'},
+                                          {"per-launch", 1, 0, 'l'}, {"stream", 0, 0, 's'},
+                                          {"help", 0, 0, 'h'},       {0}};
   *a = (struct arguments){.count = 1, .repeat = 1};
   for (int found; (found = getopt_long(argc, argv, "r:m:i:o:n:k:l:sh", options, NULL)) != -1;) {
     if (found == 'r') a->registers = optarg;
@@ -59,8 +62,9 @@ static int is_npy(const char *path) {
 
 /* NumPy's names of types in .npy files. */
 static const char *npy_type(const char *type) {
-  static const char *const names[][2] = {{"int8", "|i1"}, {"uint8", "|u1"}, {"bool", "|b1"}, {"int16", "<i2"}, {"uint16", "<u2"}, {"int32", "<i4"}, {"uint32", "<u4"},
-    {"int64", "<i8"}, {"uint64", "<u8"}, {"float16", "<f2"}, {"float32", "<f4"}, {"float64", "<f8"}};
+  static const char *const names[][2] = {{"int8", "|i1"},   {"uint8", "|u1"},   {"bool", "|b1"},    {"int16", "<i2"},
+                                         {"uint16", "<u2"}, {"int32", "<i4"},   {"uint32", "<u4"},  {"int64", "<i8"},
+                                         {"uint64", "<u8"}, {"float16", "<f2"}, {"float32", "<f4"}, {"float64", "<f8"}};
   size_t k = 0;
   while (strcmp(names[k][0], type)) k++;
   return names[k][1];
@@ -87,7 +91,8 @@ static void *read_input(const char *path, const tilewright_tensor *t, size_t *co
   size_t room = t->bytes + 1, size = 0;
   char *data = NULL;
   if (!file) perror(path);
-  else if (is_npy(path) && !skip_header(file, t->type)) complain(path, "no .npy file of the input's type in row-major order");
+  else if (is_npy(path) && !skip_header(file, t->type))
+    complain(path, "no .npy file of the input's type in row-major order");
   else data = malloc(room);
   while (data && (size += fread(data + size, 1, room - size, file)) == room) {
     char *more = realloc(data, room *= 2);
@@ -108,11 +113,14 @@ static int write_output(const char *path, const tilewright_tensor *t, size_t cou
   char shape[128] = "", header[256];
   FILE *file = fopen(path, "wb");
   if (file && is_npy(path)) {
-    for (int32_t k = 0, at = 0; k < t->rank; k++) at += snprintf(shape + at, sizeof shape - (size_t)at, ", %d", (int)t->shape[k]);
-    int length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%zu%s%s), }", npy_type(t->type), count, shape, t->rank ? "" : ",");
+    for (int32_t k = 0, at = 0; k < t->rank; k++)
+      at += snprintf(shape + at, sizeof shape - (size_t)at, ", %d", (int)t->shape[k]);
+    int length = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (%zu%s%s), }",
+                          npy_type(t->type), count, shape, t->rank ? "" : ",");
     while ((length + 11) % 64) header[length++] = ' ';
     header[length++] = '\n';
-    const unsigned char prefix[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)length, (unsigned char)(length >> 8)};
+    const unsigned char prefix[10] = {
+        0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)length, (unsigned char)(length >> 8)};
     fwrite(prefix, 1, sizeof prefix, file), fwrite(header, 1, (size_t)length, file);
   }
   const int failed = !file || fwrite(data, t->bytes, count, file) != (t->bytes ? count : 0) || ferror(file);
@@ -137,7 +145,8 @@ static int run(tilewright *network, struct arguments *a) {
   void *inputs[MOST] = {0}, *outputs[MOST] = {0};
   const int in = tilewright_inputs(network), out = tilewright_outputs(network);
   size_t count = a->count;
-  int failed = in > MOST || out > MOST || (a->input_count && a->input_count != in) || (a->output_count && a->output_count != out);
+  int failed = in > MOST || out > MOST || (a->input_count && a->input_count != in) ||
+               (a->output_count && a->output_count != out);
   if (failed) complain(a->network, "takes and gives another number of files");
   for (int k = 0; k < in && !failed; k++) {
     const tilewright_tensor *t = tilewright_input(network, k);
@@ -161,8 +170,11 @@ static int run(tilewright *network, struct arguments *a) {
     shortest = k && shortest < taken ? shortest : taken;
     if (failed) complain(a->network, tilewright_error(network));
   }
-  if (!failed) printf("%zu inferences in %.3f ms; %llu cycles of the accelerator each\n", count, shortest * 1e3, (unsigned long long)tilewright_cycles(network));
-  for (int k = 0; k < a->output_count && !failed; k++) failed = write_output(a->outputs[k], tilewright_output(network, k), count, outputs[k]);
+  if (!failed)
+    printf("%zu inferences in %.3f ms; %llu cycles of the accelerator each\n", count, shortest * 1e3,
+           (unsigned long long)tilewright_cycles(network));
+  for (int k = 0; k < a->output_count && !failed; k++)
+    failed = write_output(a->outputs[k], tilewright_output(network, k), count, outputs[k]);
   for (int k = 0; k < MOST; k++) free(inputs[k]), free(outputs[k]);
   return failed ? 2 : 0;
 }
