@@ -75,12 +75,20 @@ def library() -> ctypes.CDLL | None:
     wanted = os.environ.get(VARIABLE, "")
     if wanted == "0":
         return None
-    path = Path(wanted) if wanted else build.HERE / build.NAME
-    if not wanted and not path.exists():
-        compiled = _compiled()
-        if compiled is None:
-            return None
-        path = compiled
+    if wanted:
+        return _loaded(Path(wanted))
+    packaged = build.HERE / build.NAME
+    try:
+        if packaged.exists():
+            return _loaded(packaged)
+    except OSError as error:  # of a wheel for another machine
+        _log.warning("the package's compiled library cannot be loaded: %s", error)
+    compiled = _compiled()
+    return None if compiled is None else _loaded(compiled)
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    """Raises OSError."""
     found = ctypes.CDLL(str(path))
     _prototypes(found)
     return found

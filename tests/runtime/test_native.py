@@ -213,5 +213,16 @@ def test_a_compiler_s_library_is_kept(fresh: pytest.MonkeyPatch, tmp_path: Path)
     assert [*(tmp_path / "native").glob("*.so")] == [made]
 
 
+def test_a_package_for_another_machine_does_without_its_library(
+    fresh: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "foreign.so").write_bytes(b"\x7fELF, but of nobody's")
+    fresh.setattr(build, "NAME", str(tmp_path / "foreign.so"))
+    fresh.setattr(loading, "_compiled", lambda: None)
+    with caplog.at_level(logging.WARNING, "tilewright.native"):
+        assert loading.library() is None
+    assert "the package's compiled library cannot be loaded" in caplog.text
+
+
 def test_the_library_is_used() -> None:
     assert library() is not None
