@@ -19,6 +19,7 @@ from tilewright.hw.verilated.limits import LONGEST, cycle_bound
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.progress import Advance
+from tilewright.ranges import whole
 from tilewright.runtime.device_base import (
     Allocation,
     Counters,
@@ -89,7 +90,7 @@ class PynqDevice(Device):
         super().__init__(config)
         manifest = overlay if isinstance(overlay, Manifest) else find_overlay(overlay, config)
         self.board = Board(manifest, pynq, download)
-        self.order = CompiledOrder(config)
+        self.order = self._order = CompiledOrder(config)
         self.turn = self.board.turn
         self._running: dict[int, Allocation] = {}  # what cores run that have been started and not yet been seen to end
         self.polling: str | None = self.board.no_interrupt if interrupt else "the interrupt is switched off"
@@ -226,6 +227,28 @@ class PynqDevice(Device):
             self._finish_all(inferences, None, counted=False)
 
         return run
+
+    def write_stack(self, allocation: Allocation, segment: int, offset: int, data: NDArray[np.uint8]) -> None:
+        count = len(bytes_of(data))
+        if data.ndim != 2 or not count:
+            super().write_stack(allocation, segment, offset, data)
+            return
+        self._begin(allocation, segment, count - 1, offset, data.shape[1])  # and the first ones, if the last
+        buffers: SegmentBuffers = self._held(allocation).buffers
+        buffers.places[segment][0].before_write()
+        spec = allocation.program.segments[segment]
+        buffers.constants_changed |= spec.kind == "constant"
+        self.order.write_stack(buffers.memory(segment), offset, spec.repeat_stride, data)
+
+    def read_stack(
+        self, allocation: Allocation, segment: int, inferences: int, offset: int, size: int
+    ) -> NDArray[np.uint8]:
+        whole("inferences", inferences, 1, error=DeviceError)
+        self._begin(allocation, segment, inferences - 1, offset, size)
+        buffers: SegmentBuffers = self._held(allocation).buffers
+        buffers.places[segment][0].before_read()
+        stride = allocation.program.segments[segment].repeat_stride
+        return self.order.read_stack(buffers.memory(segment), offset, stride, inferences, size)
 
     def _release(self, allocation: Allocation) -> None:
         state: _State = allocation.state

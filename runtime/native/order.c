@@ -71,3 +71,13 @@ void tilewright_from_dram(const struct tilewright_order *o, const uint8_t *memor
                           size_t size) {
   arrange(o, from_memory, (uint8_t *)(uintptr_t)memory, begin, data, size);
 }
+
+void tilewright_stack_to_dram(const struct tilewright_order *o, uint8_t *memory, size_t begin, size_t stride,
+                              const uint8_t *data, size_t size, size_t count) {
+  for (size_t k = 0; k < count; k++) tilewright_to_dram(o, memory, begin + k * stride, data + k * size, size);
+}
+
+void tilewright_stack_from_dram(const struct tilewright_order *o, const uint8_t *memory, size_t begin, size_t stride,
+                                uint8_t *data, size_t size, size_t count) {
+  for (size_t k = 0; k < count; k++) tilewright_from_dram(o, memory, begin + k * stride, data + k * size, size);
+}

@@ -15,30 +15,34 @@ Bytes = NDArray[np.uint8]
 
 
 class CompiledOrder(DramOrder):
-    """A :class:`DramOrder` that takes a tenth of its instructions; it is the same where there is no library."""
+    """A :class:`DramOrder` that carries the bytes of many inferences at once; the same where there is no library."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self._struct = Order(config.axi_bits // 8, self.ports, config.burst_beats)
 
-    def write(self, memory: Bytes, begin: int, data: Bytes) -> None:
-        native = self._native(memory, begin, data.size)
+    def write_stack(self, memory: Bytes, begin: int, stride: int, rows: Bytes) -> None:
+        """Row k of ``rows``, (N, size), from byte ``begin + k * stride`` on."""
+        native, rows = self._native(memory, begin, stride, *rows.shape), np.ascontiguousarray(rows)
         if native is None:
-            return super().write(memory, begin, data)
-        data = np.ascontiguousarray(data)
-        place = memory.ctypes.data, begin, data.ctypes.data, data.size
-        native.tilewright_to_dram(ctypes.byref(self._struct), *place)
-        return None
+            for k, row in enumerate(rows):
+                self.write(memory, begin + k * stride, row)
+            return
+        count, size = rows.shape
+        place = memory.ctypes.data, begin, stride, rows.ctypes.data, size, count
+        native.tilewright_stack_to_dram(ctypes.byref(self._struct), *place)
 
-    def read(self, memory: Bytes, begin: int, size: int) -> Bytes:
-        native = self._native(memory, begin, size)
+    def read_stack(self, memory: Bytes, begin: int, stride: int, count: int, size: int) -> Bytes:
+        """(count, size): the bytes that :meth:`write_stack` writes."""
+        native = self._native(memory, begin, stride, count, size)
         if native is None:
-            return super().read(memory, begin, size)
-        data = np.empty(size, np.uint8)
-        native.tilewright_from_dram(ctypes.byref(self._struct), memory.ctypes.data, begin, data.ctypes.data, size)
-        return data
+            return np.stack([self.read(memory, begin + k * stride, size) for k in range(count)])
+        rows = np.empty((count, size), np.uint8)
+        place = memory.ctypes.data, begin, stride, rows.ctypes.data, size, count
+        native.tilewright_stack_from_dram(ctypes.byref(self._struct), *place)
+        return rows
 
-    def _native(self, memory: Bytes, begin: int, size: int) -> ctypes.CDLL | None:
-        """The library, where it can do more than a copy and these bytes are there."""
-        there = self.ports > 1 and memory.flags.c_contiguous and 0 <= begin <= self.whole(begin + size) <= memory.size
-        return library() if there else None
+    def _native(self, memory: Bytes, begin: int, stride: int, count: int, size: int) -> ctypes.CDLL | None:
+        """The library, where all these bytes are there."""
+        end = self.whole(begin + (count - 1) * stride + size)
+        return library() if memory.flags.c_contiguous and 0 <= begin <= end <= memory.size else None

@@ -58,6 +58,11 @@ TILEWRIGHT_API void tilewright_to_dram(const struct tilewright_order *o, uint8_t
                                        const uint8_t *data, size_t size);
 TILEWRIGHT_API void tilewright_from_dram(const struct tilewright_order *o, const uint8_t *memory, size_t begin,
                                          uint8_t *data, size_t size);
+/* The same for `count` inferences, whose parts of the segment begin `stride` bytes apart. */
+TILEWRIGHT_API void tilewright_stack_to_dram(const struct tilewright_order *o, uint8_t *memory, size_t begin,
+                                             size_t stride, const uint8_t *data, size_t size, size_t count);
+TILEWRIGHT_API void tilewright_stack_from_dram(const struct tilewright_order *o, const uint8_t *memory, size_t begin,
+                                               size_t stride, uint8_t *data, size_t size, size_t count);
 
 /* Bytes that packing writes for one inference, and bytes of working memory that it needs. */
 TILEWRIGHT_API size_t tilewright_pack_size(const struct tilewright_pack *p);

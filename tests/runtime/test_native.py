@@ -159,15 +159,19 @@ def test_the_order_in_dram_equals_numpys(bits: int, beats: int) -> None:
     reference, compiled = DramOrder(config), CompiledOrder(config)
     memory = integers(rng, "uint8", (8 * reference.block,), 0, 255)
     for _ in range(200):
-        begin, end = sorted(int(v) for v in rng.integers(0, memory.size + 1, 2))
+        count, stride = int(rng.integers(1, 4)), reference.block * int(rng.integers(1, 3))
+        begin, end = sorted(int(v) for v in rng.integers(0, 2 * reference.block + 1, 2))
         size = end - begin
-        assert compiled._native(memory, begin, size) is not None
-        assert np.array_equal(compiled.read(memory, begin, size), reference.read(memory, begin, size))
-        data, expected = integers(rng, "uint8", (size,), 0, 255), memory.copy()
-        compiled.write(memory, begin, data)
-        reference.write(expected, begin, data)
+        assert compiled._native(memory, begin, stride, count, size) is not None
+        starts = [begin + k * stride for k in range(count)]
+        read = np.stack([reference.read(memory, start, size) for start in starts])
+        assert np.array_equal(compiled.read_stack(memory, begin, stride, count, size), read)
+        rows, expected = integers(rng, "uint8", (count, size), 0, 255), memory.copy()
+        compiled.write_stack(memory, begin, stride, rows)
+        for start, row in zip(starts, rows):
+            reference.write(expected, start, row)
         assert np.array_equal(memory, expected)
-    assert compiled._native(memory, memory.size, 1) is None, "bytes that are not there"
+    assert compiled._native(memory, memory.size - 1, 1, 2, 1) is None, "bytes that are not there"
 
 
 def test_arrays_need_not_be_contiguous() -> None:
