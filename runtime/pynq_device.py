@@ -238,7 +238,7 @@ class PynqDevice(Device):
         buffers.places[segment][0].before_write()
         spec = allocation.program.segments[segment]
         buffers.constants_changed |= spec.kind == "constant"
-        self.order.write_stack(buffers.memory(segment), offset, spec.repeat_stride, data)
+        self._order.write_stack(buffers.memory(segment), offset, spec.repeat_stride, data)
 
     def read_stack(
         self, allocation: Allocation, segment: int, inferences: int, offset: int, size: int
@@ -248,7 +248,7 @@ class PynqDevice(Device):
         buffers: SegmentBuffers = self._held(allocation).buffers
         buffers.places[segment][0].before_read()
         stride = allocation.program.segments[segment].repeat_stride
-        return self.order.read_stack(buffers.memory(segment), offset, stride, inferences, size)
+        return self._order.read_stack(buffers.memory(segment), offset, stride, inferences, size)
 
     def _release(self, allocation: Allocation) -> None:
         state: _State = allocation.state
