@@ -1,6 +1,6 @@
-"""ResNet-18 as a QDQ ONNX file with seeded weights.
+"""ResNet-18, or -50, as a QDQ ONNX file with seeded weights.
 
-``python bench/resnet18.py --out FILE [--size 224] [--seed 0] [--activations int8]`` writes the file, which
+``python bench/resnet18.py --out FILE [--depth 50] [--size 224] [--seed 0] [--activations int8]`` writes the file, which
 ``tilewright run FILE --check`` compares with ONNX Runtime. Shapes are those of He et al., "Deep Residual Learning for
 Image Recognition" (2016), table 1, batch normalisation folded. Weights are drawn as in He et al., "Delving Deep into
 Rectifiers" (2015): the variance of every tensor is then known in advance, so scales cover four standard deviations
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from tests.jit.onnx_models import QdqBuilder
 
 STAGES = (64, 128, 256, 512)
+BLOCKS = {18: (2, 2, 2, 2), 50: (3, 4, 6, 3)}  #: by depth, in each stage
+EXPANSION = 4  #: of a bottleneck's last convolution
 CLASSES = 1000
 RANGE = 4.0  #: standard deviations that a tensor's int8 range covers
 BRANCH_GAIN = 0.5  #: of a block's last convolution: training leaves residual branches small
@@ -86,11 +88,22 @@ class ResNet18(QdqBuilder):
         """Two 3x3 convolutions beside the identity, or beside a 1x1 convolution where the shape changes."""
         y = self.convolution(x, outputs, inputs, 3, stride)
         y = self.convolution(y, outputs, outputs, 3, gain=BRANCH_GAIN, rectified=False)
-        if stride > 1:
+        return self.joined(x, y, inputs, outputs, stride)
+
+    def bottleneck(self, x: str, inputs: int, outputs: int, stride: int) -> str:
+        """A 3x3 convolution on a quarter of the channels, beside the same."""
+        y = self.convolution(x, outputs // EXPANSION, inputs, 1)
+        y = self.convolution(y, outputs // EXPANSION, outputs // EXPANSION, 3, stride)
+        y = self.convolution(y, outputs, outputs // EXPANSION, 1, gain=BRANCH_GAIN, rectified=False)
+        return self.joined(x, y, inputs, outputs, stride)
+
+    def joined(self, x: str, y: str, inputs: int, outputs: int, stride: int) -> str:
+        """The sum of a block's input, convolved where the shape changes, and of its branch."""
+        if stride > 1 or inputs != outputs:
             x = self.convolution(x, outputs, inputs, 1, stride, rectified=False)
         return self.activated(self.node("Add", [x, y]), math.hypot(self.deviation[x], self.deviation[y]))
 
-    def network(self, size: int) -> str:
+    def network(self, size: int, depth: int = 18) -> str:
         """The whole network on integer images (1, 3, size, size); returns its logits."""
         numbers = self.range(1.0, rectified=False)
         x = self.note(self.input([1, 3, size, size], str(self.activations), *numbers), 1.0, *numbers)
@@ -98,9 +111,10 @@ class ResNet18(QdqBuilder):
         x = self.moved("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
         inputs = STAGES[0]
         for stage, channels in enumerate(STAGES):
-            for step in range(2):
-                x = self.block(x, inputs, channels, 2 if stage and not step else 1)
-                inputs = channels
+            block, outputs = (self.bottleneck, EXPANSION * channels) if depth >= 50 else (self.block, channels)
+            for step in range(BLOCKS[depth][stage]):
+                x = block(x, inputs, outputs, 2 if stage and not step else 1)
+                inputs = outputs
         x = self.moved("Flatten", self.moved("GlobalAveragePool", x), axis=1)
         self.gain = 1.0
         w, scales = self.weight((CLASSES, inputs))
@@ -108,12 +122,12 @@ class ResNet18(QdqBuilder):
         return self.activated(logits, self.deviation[x], rectified=False)
 
 
-def build(path: Path, size: int = 224, seed: int = 0, activations: str = "uint8") -> Path:
-    """Write the model. Raises ``ValueError`` for a size that leaves nothing of the last stage."""
+def build(path: Path, size: int = 224, seed: int = 0, activations: str = "uint8", depth: int = 18) -> Path:
+    """Write the model; ``depth``: 18 or 50. Raises ``ValueError`` for a size that leaves nothing of the last stage."""
     if size < 32:
         raise ValueError(f"size {size}: the network halves the image five times; at least 32")
     builder = ResNet18(seed, activations)
-    builder.save(path, builder.network(size), [1, CLASSES], activations)
+    builder.save(path, builder.network(size, depth), [1, CLASSES], activations)
     return path
 
 
@@ -128,11 +142,12 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--depth", type=int, choices=list(BLOCKS), default=18)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--activations", choices=("int8", "uint8"), default="uint8")
     options = parser.parse_args()
-    build(options.out, options.size, options.seed, options.activations)
+    build(options.out, options.size, options.seed, options.activations, options.depth)
     print(f"{options.out}: {options.out.stat().st_size:,} bytes")
 
 
