@@ -216,7 +216,8 @@ def add_fitted(
     """
     both = pair(layer, a, b)
     q, channels = out.quantisation, both.big.shape[3]
-    terms = Term(a.scale / q.scale, a.zero_point), Term((-1 if subtract else 1) * b.scale / q.scale, b.zero_point)
+    first, second = (float(np.float32(x.scale) / np.float32(q.scale)) for x in (a, b))
+    terms = Term(first, a.zero_point), Term(-second if subtract else second, b.zero_point)
     fitted = fit_sum(wanted, terms, origin, out.lo, out.hi, channels)
     if fitted is None:
         twice_max, requant = _sum_constants((a.scale, b.scale), out, channels)

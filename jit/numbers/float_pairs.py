@@ -24,8 +24,10 @@ from tilewright.jit.numbers.scales import NotRepresentable, exact_shift, quantiz
 Int64 = NDArray[np.int64]
 _VALUES = np.arange(-128, 128, dtype=np.int64)
 _LIMIT = 1 << 31
-_PRECISIONS = 3  #: numbers of bits behind the point that are tried, the most first
-_NUDGES = 12  #: slopes to each side of a term's own that are tried last, in steps of a 400th of the last bit
+_POWERS = 3  #: units of the accumulator that are tried first: powers of two, the finest first
+_UNITS, _COARSER = 60, 0.003  #: then how many others, each by how much coarser than the one before
+_MORE = 8  #: units that are tried for a sum without corrections once there is one with some
+_CONFLICTS = 8  #: values of one operand for which nothing fits, beyond which a table seldom helps
 _ROUNDS = 100  #: corrections of one term by what the other leaves
 _FREE = 1 << 40  #: an accumulator beyond all others: no bound
 _LARGEST_TABLE_STEP = 8  #: power of two by which a table of corrections is multiplied at most
@@ -52,104 +54,124 @@ def fit_sum(wanted: Int64, terms: tuple[Term, Term], origin: int, lo: int, hi: i
     """The sum of two terms whose result is ``clip(wanted, lo, hi)`` for every pair; None where none was found.
 
     ``wanted``: (256, 256), a on the first axis. ``origin``: the result that stands for 0 where ONNX Runtime rounds: the
-    zero point if it is added behind the rounding; else 0, or -128 of a kernel that computes on uint8.
+    zero point if it is added behind the rounding; else 0, or -128 of a kernel that computes on uint8. Raises
+    NotRepresentable for ratios beyond the datapath.
     """
     goal = np.clip(wanted, lo, hi) - origin
-    reach = float(sum(np.abs((_VALUES - t.zero_point) * t.ratio).max() for t in terms)) + float(np.abs(goal).max()) + 1
-    if not (reach < 1 << 24 and all(abs(t.ratio) > 2.0**-20 for t in terms)):
+    a, b = ((_VALUES - term.zero_point) * term.ratio for term in terms)
+    total = a[:, None] + b[None, :]
+    inside = (goal > lo - origin) & (goal < hi - origin)
+    reach = np.abs(total + np.median((goal - total)[inside]) if inside.any() else total).max() + 1
+    if not (reach < 1 << 24 and all(abs(term.ratio) > 2.0**-20 for term in terms)):
         raise NotRepresentable(f"a scale ratio of {reach / 256:.3g}")
-    most = int(np.floor(31 - np.log2(reach)))
-    best: tuple[int, Sum] | None = None
-    for step in sorted(range(-_NUDGES, _NUDGES + 1), key=abs):
-        for fraction in range(most, max(most - _PRECISIONS, 0), -1):
-            steps = _Steps.of(fraction, goal, lo - origin, hi - origin)
-            for first in (0, 1):
-                found = _through(steps, terms, first, step)
-                if found is None:
-                    continue
-                made = found.sum(origin, lo, hi, channels)
-                if not _equal(made, wanted, lo, hi):
-                    continue
-                if not made.corrections:
-                    return made
-                if best is None or len(made.corrections) < best[0]:
-                    best = len(made.corrections), made
-        if best is not None:
-            return best[1]
-    return None
+    finest = (_LIMIT - 2) / reach
+    powers = [2.0 ** (int(np.log2(finest)) - k) for k in range(_POWERS)]
+    units = [*powers, *(finest * (1 - _COARSER * k) for k in range(_UNITS))]
+    best, left = None, len(units)
+    for number, unit in enumerate(units):
+        steps = _Steps.of(unit, goal, lo - origin, hi - origin)
+        for first in (0, 1):
+            found = _through(steps, terms, first, 256 if unit in powers else _CONFLICTS)
+            made = None if found is None else found.sum(origin, lo, hi, channels)
+            if made is None or not _equal(made, wanted, lo, hi):
+                continue
+            if not made.corrections:
+                return made
+            if best is None or len(made.corrections) < len(best.corrections):
+                best, left = made, min(left, number + _MORE)
+        if number >= left:
+            break
+    return best
+
+
+def _constants(unit: float) -> tuple[int, int]:
+    """(multiplier, shift) of FLOAT32 for accumulators in units of ``1 / unit``, to 30 bits.
+
+    A unit that is no power of two fills int32 with what the sum can come to; the product is still rounded once.
+    """
+    fraction, exponent = np.frexp(1.0 / unit)
+    return int(np.rint(fraction * (1 << 30))), 30 - int(exponent) - Rounding.FLOAT32.precision
 
 
 @dataclass(frozen=True)
 class _Steps:
     """``low``, ``high``: (256, 256), the accumulators that round to the wanted result of each pair."""
 
-    fraction: int
+    unit: float
     low: Int64
     high: Int64
 
     @classmethod
-    def of(cls, fraction: int, goal: Int64, lo: int, hi: int) -> _Steps:
-        scale = np.array([2.0**-fraction], np.float32)
+    def of(cls, unit: float, goal: Int64, lo: int, hi: int) -> _Steps:
+        constants = _constants(unit)
+
+        def stage(acc: Int64, _scale: object, _zero_point: int, low: int, high: int) -> Int64:
+            return np.clip(scale_round(acc, *constants, 0, Rounding.FLOAT32), low, high)
+
         ends = np.array([-_LIMIT]), np.array([_LIMIT - 1])
-        first = thresholds(scale, *ends, 0, lo, hi)[0]
+        first = thresholds(np.array([1 / unit]), *ends, 0, lo, hi, stage)[0]
         bounds = np.concatenate([[-_FREE], first, [_FREE]])
-        return cls(fraction, bounds[goal - lo], bounds[goal - lo + 1] - 1)
+        return cls(unit, bounds[goal - lo], bounds[goal - lo + 1] - 1)
 
     @property
     def turned(self) -> _Steps:
         """With the operands' axes swapped."""
-        return _Steps(self.fraction, self.low.T, self.high.T)
+        return _Steps(self.unit, self.low.T, self.high.T)
 
 
 @dataclass(frozen=True)
 class _Found:
     """Scales of the operands in their order, their corrections, and what is added to every sum."""
 
-    fraction: int
+    unit: float
     scales: tuple[Scale, Scale]
     corrections: tuple[tuple[int, Scale], ...]
     bias: int
 
     def sum(self, origin: int, lo: int, hi: int, channels: int) -> Sum:
-        (multiplier,), (shift,) = float32_constants([2.0**-self.fraction])
+        multiplier, shift = _constants(self.unit)
         requant = Requant.alike(channels, self.bias, multiplier, shift, 0, Rounding.FLOAT32, origin, lo, hi)
         return Sum(self.scales, requant, self.corrections)
 
 
-def _through(steps: _Steps, terms: tuple[Term, Term], first: int, nudge: int) -> _Found | None:
-    """The operand ``first`` as it is, the other one on a line through what that leaves, or beside one."""
+def _through(steps: _Steps, terms: tuple[Term, Term], first: int, conflicts: int) -> _Found | None:
+    """The operand ``first`` as it is, the other one on a line through what that leaves, or beside one.
+
+    ``conflicts``: for how many values of the other one nothing may be left, before the first is corrected.
+    """
     if first:
         steps = steps.turned
     own, other = terms[first], terms[1 - first]
-    unit = 2.0**steps.fraction
     try:
-        scale = _scale(own, own.ratio * unit + nudge / 400)
+        scale = _scale(own, own.ratio * steps.unit)
         a = _rescaled(scale)
         low, high = _interval(steps, a)
         moved = a
         if (low > high).any():
+            if np.count_nonzero(low > high) > conflicts:
+                return None
             moved = _moved(steps, a)
             low, high = _interval(steps, moved)
             if (low > high).any():
                 return None
-        at = (_VALUES - other.zero_point)[:, None]
-        ends = sorted((other.ratio * unit * (1 - 1e-4), other.ratio * unit * (1 + 1e-4)))
+        at, slope = (_VALUES - other.zero_point)[:, None], other.ratio * steps.unit
+        ends = sorted((slope * (1 - 1e-4), slope * (1 + 1e-4)))
         bounds = [np.where(np.abs(v) < _FREE // 2, v + s, s * np.inf)[:, None] for v, s in ((low, -0.5), (high, 0.5))]
-        slope, height = line(bounds[0], bounds[1], at, (ends[0], ends[1]))
-        second = _scale(other, float(slope[0]))
+        slopes, height = line(bounds[0], bounds[1], at, (ends[0], ends[1]))
+        second = _scale(other, float(slopes[0]))
+        b = _rescaled(second)
     except NotRepresentable:
         return None
     bias = int(np.floor(height[0] + 0.5))
-    b = _rescaled(second) + bias
     corrections = []
-    for number, (bottom, top) in ((first, (moved - a, moved - a)), (1 - first, (low - b, high - b))):
+    for number, (bottom, top) in ((first, (moved - a, moved - a)), (1 - first, (low - b - bias, high - b - bias))):
         if (bottom > 0).any() or (top < 0).any():
             table = _table(bottom, top)
             if table is None:
                 return None
             corrections.append((number, table))
     scales = (scale, second) if first == 0 else (second, scale)
-    return _Found(steps.fraction, scales, tuple(corrections), bias)
+    return _Found(steps.unit, scales, tuple(corrections), bias)
 
 
 def _interval(steps: _Steps, a: Int64) -> tuple[Int64, Int64]:

@@ -11,6 +11,7 @@ from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, interpreted, kinds, run
 from tests.jit.source.test_onnx_arithmetic import ALL, CONTRIB, ran
 from tilewright.jit.graph import Add
+from tilewright.jit.layers import pairwise
 from tilewright.jit.numbers.float_tables import multiply_table
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.runtime import interpreters
@@ -77,15 +78,13 @@ NEAR_TIES = [
     ((0.005047, 0.039271, 0.038067), (-11, 31, -61)),
     ((0.022857, 0.018303, 0.018384), (17, -118, -112)),
     ((0.022326, 0.012222, 0.029152), (-72, 97, -56)),
+    ((0.05, 0.08, 0.1), (-128, -128, -128)),
 ]
 #: decimal scales, of which the inner of two multiply-adds rounds otherwise than any line: a table corrects it
 CORRECTED = [
-    ((0.05, 0.08, 0.1), (-128, -128, -128)),
     ((0.06, 0.1, 0.12), (6, -32, -49)),
     ((0.01, 0.07, 0.06), (-128, 89, -128)),
 ]
-#: where no table does
-CONTRADICTING = [((0.01, 0.06, 0.06), (-128, 18, -128))]
 
 
 def sum_of_all_pairs(path: Path, scales: tuple[float, ...], zeros: tuple[int, ...]) -> list[np.ndarray]:
@@ -105,20 +104,14 @@ def test_sums_near_ties_are_exact(scales: tuple[float, ...], zeros: tuple[int, .
     assert bool(total.corrections) == ((scales, zeros) in CORRECTED)
 
 
-@pytest.mark.parametrize(("scales", "zeros"), CONTRADICTING)
-def test_a_sum_that_is_known_to_differ_stays_with_its_interpreter(
-    scales: tuple[float, ...], zeros: tuple[int, ...], tmp_path: Path
+def test_a_sum_that_no_constants_give_stays_with_its_interpreter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = sum_of_all_pairs(tmp_path / "m.onnx", scales, zeros)
-    built = OnnxSource(tmp_path / "m.onnx").build({})
-    assert [reason for reason in interpreted(built).values() if "no constants reproduce" in reason]
-    close = OnnxSource(tmp_path / "m.onnx", "close")
-    built = close.build({})
-    (layer,) = (layer for layer in built.exactness if not layer.proven)
-    (wanted,) = interpreters.load("onnxruntime", (tmp_path / "m.onnx").read_bytes(), "whole")(given)
-    wrong = np.abs(run(close, built, given)[0].astype(int) - wanted)
-    assert layer.bound == wrong.max() == 1
-    assert layer.worst == np.mean(wrong > 0)
+    monkeypatch.setattr(pairwise, "fit_sum", lambda *_: None)
+    sum_of_all_pairs(tmp_path / "m.onnx", *NEAR_TIES[0])
+    source = OnnxSource(tmp_path / "m.onnx")
+    built = source.build({})
+    assert [reason for reason in interpreted(built).values() if "would not always give" in reason]
 
 
 @both
