@@ -26,7 +26,9 @@ from tilewright.isa.expression import (
     variable,
 )
 
-__all__ = ["FLOAT_LIMIT", "SCALING", "SHIFTS", "AluOp", "Combine", "Function", "Rounding", "wrap_int32"]
+__all__ = [
+    "FLOAT_LIMIT", "RESCALING", "SCALING", "SHIFTS", "AluOp", "Combine", "Function", "Rounding", "wrap_int32",
+]  # fmt: skip
 
 Member = TypeVar("Member", bound=IntEnum)
 
@@ -143,7 +145,7 @@ class Rounding(IntEnum):
 
     A mode with a ``precision`` rounds as floating point of that many significant bits does: first the sum
     ``value * multiplier + offset`` to so many bits, then the quotient by ``2^(shift + precision)`` to an integer, both
-    to nearest, ties to even. Its results end at :data:`FLOAT_LIMIT`.
+    to nearest, ties to even. Its results end at :data:`FLOAT_LIMIT`; it is for REQUANTIZE only.
     """
 
     nudge: Expression | None
@@ -168,7 +170,8 @@ class Rounding(IntEnum):
     SINGLE = 1, constant(0), False, "half up: LiteRT reference fully connected, pooling by reciprocal"
     EVEN = 2, constant(0), True, "ties to even"
     CONSTANT = 3, None, False, "REQUANTIZE only: writes the zero point, reads nothing"
-    FLOAT32 = 4, constant(0), True, "ONNX Runtime: the product as float32 has it, then to an integer", 24
+    FLOAT32 = 4, constant(0), True, "REQUANTIZE only, ONNX Runtime: as float32 has it, then to an integer", 24
 
 
 SCALING = tuple(rounding for rounding in Rounding if rounding.nudge is not None)  #: the modes that round
+RESCALING = tuple(rounding for rounding in SCALING if not rounding.precision)  #: those that RESCALE has

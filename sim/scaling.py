@@ -15,12 +15,12 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
-from tilewright.isa.functions import FLOAT_LIMIT, SCALING, Combine
+from tilewright.isa.functions import FLOAT_LIMIT, RESCALING, SCALING, Combine
 from tilewright.sim.blocks import load_vector, splat
 from tilewright.sim.compiled import compiled
 from tilewright.sim.raw import by_lanes
 
-MODES = tuple(int(rounding) for rounding in SCALING if not rounding.precision)  #: codes of those that shift integers
+MODES = tuple(int(rounding) for rounding in RESCALING)  #: codes of the modes that shift a sum
 #: rows of a prm entry: its four fields; TIE_MASK is 2^shift - 1, TIE_BIT is 1 where shift > 0 and else 0; from ADDED on
 #: two rows for each code, what the mode adds ahead of the shift to a value from 0 on, and to one below
 BIAS, MULTIPLIER, OFFSET, SHIFT, TIE_MASK, TIE_BIT, ADDED = range(7)
@@ -62,7 +62,7 @@ class _Lanes:
             with then:
                 in_float, float_block = self._in_float(x), b.block
             with otherwise:
-                shifted, shift_block = self._shifted(x, added, even), b.block
+                shifted, shift_block = self.shifted(x, added, even), b.block
         result = b.phi(self.wide)
         result.add_incoming(in_float, float_block)
         result.add_incoming(shifted, shift_block)
@@ -90,8 +90,8 @@ class _Lanes:
         )  # fmt: skip
         return b.sext(b.fptosi(b.call(nearest, [r]), self.word), self.wide)
 
-    def _shifted(self, x: Any, added: Any, even: Any) -> Any:
-        """Of a mode without: a sum, shifted."""
+    def shifted(self, x: Any, added: Any, even: Any) -> Any:
+        """The same of a mode that shifts a sum; all are that RESCALE has."""
         b = self.b
         zero = ir.Constant(self.wide, [0] * self.lanes)
         below = self.row(b.add(added, ir.Constant(_I64, 1)))
@@ -150,7 +150,7 @@ def _rescale(
     v = _Lanes(builder, lanes, prm, stride)
     left = ir.Constant(v.word, [RESCALE_LEFT_SHIFT] * lanes)
     x = builder.shl(builder.sext(load_vector(builder, act, _I8, lanes), v.word), left)
-    r = builder.trunc(v.scale_round(v.biased(x), added, even), v.word)
+    r = builder.trunc(v.shifted(v.biased(x), added, even), v.word)
     old = load_vector(builder, acc, _I32, lanes)
     joined = {
         Combine.WRITE: r,

@@ -63,8 +63,7 @@ def rescale(row: Any, m: Memories, s: Shape) -> None:
     rounding, combine = row.rounding, row.combine
     lookup, first, found = row.lookup != 0, row.table * TABLE_VALUES, TABLES * TABLE_VALUES
     found_at = m.table.ctypes.data + found
-    added = FLOAT if precision(rounding) else ADDED + 2 * rounding
-    even = -1 if to_even(rounding) else 0
+    added, even = ADDED + 2 * rounding, -1 if to_even(rounding) else 0
     v, stride = s.lanes, 8 * s.block_out
     for o in range(row.outer):
         for i in range(row.inner):

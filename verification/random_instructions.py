@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.codec import Instruction, encode_uops
 from tilewright.isa.effects import Addresses, row_beats
-from tilewright.isa.functions import SCALING, SHIFTS, AluOp, Combine
+from tilewright.isa.functions import RESCALING, SHIFTS, AluOp, Combine
 from tilewright.isa.program import PAGE
 from tilewright.isa.spec import (
     TABLE_ENTRIES,
@@ -303,7 +303,7 @@ class Proposals:
         if dst is None or src is None or prm is None:
             return None
         combine = s.integer(0, len(Combine) - 1)
-        rounding = s.pick(*(rounding for rounding in roundings(self.config) if rounding in SCALING))
+        rounding = s.pick(*RESCALING)
         start, length = s.area[Memory.TABLE]
         table = s.integer(start // TABLE_ENTRIES, (start + length) // TABLE_ENTRIES - 1)
         fields |= {"combine": combine, "rounding": rounding, "lookup": int(s.chance(0.5)), "table": table}

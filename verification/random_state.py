@@ -115,11 +115,15 @@ class State:
         return self.integer(0, total - length) * step, length * step
 
     def _parameters(self) -> bytes:
-        """PRM entries in the range of real ones: multipliers in [0, 2^31), shifts 0 .. 63, any offset."""
+        """PRM entries in the range of real ones: multipliers in [0, 2^31), shifts 0 .. 63, any offset.
+
+        Half of the multipliers have few significant bits, so that products are ties or near them.
+        """
         count = PRM_ENTRIES * self.config.block_out
         entries = np.zeros((count, 4), np.int64)
         entries[:, 0] = self.rng.integers(-(1 << 31), 1 << 31, count) >> self.rng.integers(0, 32, count)
         entries[:, 1] = self.rng.integers(0, 1 << 31, count) >> self.pick(0, 0, 8, 24)
+        entries[:, 1] &= np.int64(-1) << np.maximum(0, self.rng.integers(-30, 31, count))
         entries[:, 2] = np.where(self.rng.random(count) < 0.5, 0, self.rng.integers(-(1 << 31), 1 << 31, count))
         entries[:, 3] = np.where(
             self.rng.random(count) < 0.6, self.rng.integers(28, 48, count), self.rng.integers(0, 64, count)

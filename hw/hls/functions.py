@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+from tilewright.config import Config
 from tilewright.isa.expression import INFIX, Expression
 from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
+from tilewright.isa.spec import roundings
 
 SHIFT_RIGHT = """\
 template <typename Value> int64_t shift_right(Value value, int count) {
@@ -40,8 +42,8 @@ def cpp(expression: Expression) -> str:
     return expression.fold(build)
 
 
-def functions() -> Iterator[str]:
-    """The lines of the functions that the ALU's kernel calls."""
+def functions(config: Config) -> Iterator[str]:
+    """The lines of the functions that the ALU's kernel calls, for the rounding modes that a Config has."""
     yield SHIFT_RIGHT
     operands = "int32_t x, int32_t y"
     meanings = {f: "product" if f.multiplies else cpp(f.meaning) for f in AluOp}
@@ -49,6 +51,8 @@ def functions() -> Iterator[str]:
     yield from _function("int32_t", "joined", Combine, operands, {c: cpp(c.meaning) for c in Combine})
     nudges = {r: cpp(r.nudge) for r in SCALING if r.nudge is not None}
     yield from _function("int64_t", "rounding_nudge", Rounding, "bool negative, int shift, int64_t half", nudges)
+    precisions = {r: str(r.precision) for r in reversed(roundings(config))}  # the first mode's is 0
+    yield from _function("int", "rounding_precision", Rounding, "", precisions)
     yield from _predicate("function_reads_dst", AluOp, [f for f in AluOp if not f.reads_dst])
     yield from _predicate("function_reads_operand", AluOp, [f for f in AluOp if not f.reads_operand])
     yield from _predicate("combine_reads_dst", Combine, [c for c in Combine if not c.reads_dst])
@@ -72,9 +76,9 @@ def _predicate(name: str, enum: type[IntEnum], but: Sequence[IntEnum]) -> Iterat
 
 def _function(result: str, name: str, enum: type[IntEnum], parameters: str, cases: Mapping[Any, str]) -> Iterator[str]:
     """A function of a member's code and of parameters; the last case is that of the codes that have none."""
-    yield f"inline {result} {name}({_code(enum)}, {parameters}) {{"
+    yield f"inline {result} {name}({', '.join(filter(None, (_code(enum), parameters)))}) {{"
     yield "#pragma HLS INLINE"
-    for parameter in parameters.split(", "):
+    for parameter in filter(None, parameters.split(", ")):
         yield f"    (void){parameter.split()[1]};"
     yield "    switch (int(code)) {"
     *first, last = cases.items()

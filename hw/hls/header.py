@@ -12,7 +12,7 @@ from tilewright.config import Config
 from tilewright.hw.hls.functions import functions
 from tilewright.isa import spec, timing
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
-from tilewright.isa.functions import AluOp, Combine, Rounding
+from tilewright.isa.functions import FLOAT_LIMIT, AluOp, Combine, Rounding
 from tilewright.isa.registers import DRAM_ADDRESS_BITS, TAG_BITS
 from tilewright.isa.spec import FORMATS, HEADER, UOP_FIELDS, Engine, Field
 
@@ -81,6 +81,7 @@ def constants(config: Config) -> dict[str, int]:
         "LIMIT_BITS": LIMIT_BITS,
         "TAG_BITS": TAG_BITS,
         "RESCALE_LEFT_SHIFT": RESCALE_LEFT_SHIFT,
+        "FLOAT_LIMIT": FLOAT_LIMIT,
     }
 
 
@@ -112,7 +113,7 @@ def config_header(config: Config) -> str:
         lines += _record(f"{fmt.opcode.name.capitalize()}Fields", fmt.fields, start, "INSTRUCTION_BITS", config)
     for engine, fields in UOP_FIELDS.items():
         lines += _record(f"{engine.name.capitalize()}Uop", fields, 0, f"UOP_{engine.name}_BITS", config)
-    lines += functions()
+    lines += functions(config)
     return "\n".join(lines) + "\n"
 
 

@@ -24,6 +24,7 @@ from tilewright.isa.spec import (
     act_bits,
     bits_for,
     prm_bits,
+    roundings,
     uop_alu_bits,
     uop_width,
     vector_bits,
@@ -102,7 +103,7 @@ class Alu(Elaboratable):
             m.d.comb += getattr(seq.operands["prm"], kind).eq(
                 Mux(is_req, getattr(req, "prm" + suffix), getattr(res, "prm" + suffix))
             )
-        mode_0 = LaneControl("issue")
+        mode_0 = LaneControl("issue", roundings(c))
         blank = any_of(req.rounding == r for r in Rounding if r not in SCALING)
         reads_src, reads_dst = Signal(), Signal()
         idle_src = [function for function in AluOp if not function.reads_operand]
@@ -119,7 +120,7 @@ class Alu(Elaboratable):
         wrap_1 = Signal.like(wrap, reset_less=True)
         table = Cat(res.table, is_res & res.lookup)
         table_1 = Signal.like(table, reset_less=True)
-        mode = [LaneControl(f"stage_{k}") for k in range(1, WRITE_STAGE + 1)]  # mode[k - 1]: stage k
+        mode = [LaneControl(f"stage_{k}", roundings(c)) for k in range(1, WRITE_STAGE + 1)]  # mode[k - 1]: stage k
         with m.If(self.issue):
             m.d.sync += [wrap_1.eq(wrap), table_1.eq(table), mode[0].word.eq(mode_0.word)]
         m.d.sync += mode[1].settle(mode[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 
+from tilewright.hw.rtl.float_rounding import FRACTION, rounds_up
 from tilewright.hw.rtl.functions import add, any_of, merge, one_of, wire
 from tilewright.hw.rtl.lane_control import JOINS, MULTIPLYING, SHIFTING, LaneControl
 from tilewright.hw.rtl.primitives import multiply_add
@@ -18,7 +19,8 @@ class AluLane(Elaboratable):
     function shifts enters as a, with b = 2^32, and is shifted right by 32 + n, which also does the left shifts. A
     function that neither multiplies nor shifts joins its operand, which is 1 * b, at the end.
 
-    Half is not added ahead of the shift: the highest bit that is shifted out says whether r is one more.
+    Half is not added ahead of the shift: the highest bit that is shifted out says whether r is one more. In floating
+    point the word that is shifted keeps 24 bits more below r, by which :func:`more_than_half` decides.
 
     ``mode`` and ``valid``: of stage k at index k - 1.
     """
@@ -113,20 +115,28 @@ class AluLane(Elaboratable):
         # half is in the word already: a tie has no fraction
         halved = now.wide_to_even | (overflow_14 & now.to_even)
         clear = halved & ~word[0] & ~below & (shift_14 != 0)
-        r_15 = register("r_15", Cat(word[1] & ~clear, word[2:]) + up)
-        beyond_15 = register("beyond_15", beyond_14 | beyond_4 | _beyond(high_1, shift_14[:2]), unsigned(1))
+        beyond = beyond_14 | beyond_4 | _beyond(high_1, shift_14[:2])
+        r_14, more = Cat(word[1] & ~clear, word[2:]), up
+        up_15: Value = Const(0, 1)  # in floating point r_15 is rounded here: the decision takes the whole stage 14
+        if now.in_float is not None:
+            r_14 = Mux(now.in_float, Cat(word[FRACTION:], sign_14.replicate(24)), r_14)
+            beyond = Mux(now.in_float, beyond_14 | beyond_4 | _beyond(high_1[1:], shift_14[:2]), beyond)
+            up_15 = register("up_15", now.in_float & rounds_up(m, word, below, sign_14), unsigned(1))
+        r_15 = register("r_15", r_14 + more)
+        beyond_15 = register("beyond_15", beyond, unsigned(1))
         sign_15 = carry(sign_14, 15)
 
         # stage 15: clamp around the zero point, or join with the old value
         now = mode(15)
-        r = Signal(signed(10))
-        above, under = Signal(), Signal()
+        twice = Signal(signed(11))  # and the bit that rounds up
+        to_most, to_below, above, under = Signal(signed(12)), Signal(signed(12)), Signal(), Signal()
         over = beyond_15 | (r_15[9:31] != r_15[31].replicate(22))  # r is not all of it
         m.d.comb += [
-            r.eq(r_15[:10]),
-            above.eq(Mux(over, ~sign_15, r > now.most)), under.eq(Mux(over, sign_15, r < now.least)),
+            twice.eq(Cat(up_15, r_15[:10])),
+            to_most.eq((now.most << 1) - twice), to_below.eq((now.below << 1) - twice),
+            above.eq(Mux(over, ~sign_15, to_most < 0)), under.eq(Mux(over, sign_15, to_below >= 0)),
         ]  # fmt: skip
-        narrow = Mux(under, now.lo, Mux(above, now.hi, (r_15[:8] + now.zero_point)[:8]))[:8]
+        narrow = Mux(under, now.lo, Mux(above, now.hi, (twice[:9] + Cat(up_15, now.zero_point))[1:9]))[:8]
         cases = [(now.join == k, expression) for k, expression in enumerate(JOINS)]
         joined = merge(m, "joined", cases, {"x": carry(old_9, 15), "y": r_15}, 32)
         with m.If(self.valid[14]):

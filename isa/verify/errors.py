@@ -53,7 +53,10 @@ class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ
         "Where a beat holds several micro-ops, a LOAD of micro-ops has sram, sram_row (if rows > 1) and cols whole "
         "beats, and sram_col = 1.",
     )
-    ROUNDING = "rounding", "Rounding CONSTANT is for REQUANTIZE only, and FLOAT32 for a Config with float32_scaling."
+    ROUNDING = (
+        "rounding",
+        "Roundings CONSTANT and FLOAT32 are for REQUANTIZE only, FLOAT32 for a Config with float32_scaling.",
+    )
     UNINITIALISED = (
         "uninitialised",
         "Nothing is read before it is written: SRAM per unit or entry, output, scratch and shared segments per beat. "

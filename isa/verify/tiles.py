@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.isa.codec import Table, columns_of
 from tilewright.isa.effects import TILES, dram_end, uses_act
-from tilewright.isa.functions import Rounding
+from tilewright.isa.functions import RESCALING, Rounding
 from tilewright.isa.program import MOST_SEGMENT_BYTES, PAGE, Program, SegmentKind
 from tilewright.isa.spec import (
     FORMATS,
@@ -124,13 +124,14 @@ def check_fields(table: Table, program: Program, beats: Sequence[int], describe:
         _check_uop_ranges(select(*(f.opcode for f in FORMATS if f.operands and f.engine == engine)), config, engine)
     rescale = select(Opcode.RESCALE)
     rescale.reject(
-        Rule.ROUNDING, rescale.fields.rounding == Rounding.CONSTANT,
-        lambda k: "rounding CONSTANT is for REQUANTIZE only; use a mode that scales",
+        Rule.ROUNDING, ~np.isin(rescale.fields.rounding, RESCALING),
+        lambda k: f"rounding {Rounding(int(rescale.fields.rounding[k])).name} is for REQUANTIZE only; use "
+        f"{', '.join(rounding.name for rounding in RESCALING)}",
     )  # fmt: skip
-    scaling = select(Opcode.REQUANTIZE, Opcode.RESCALE)
-    scaling.reject(
-        Rule.ROUNDING, ~np.isin(scaling.fields.rounding, roundings(config)),
-        lambda k: f"rounding {Rounding(int(scaling.fields.rounding[k])).name} needs a Config with float32_scaling",
+    requantize = select(Opcode.REQUANTIZE)
+    requantize.reject(
+        Rule.ROUNDING, ~np.isin(requantize.fields.rounding, roundings(config)),
+        lambda k: f"rounding {Rounding(int(requantize.fields.rounding[k])).name} needs a Config with float32_scaling",
     )  # fmt: skip
     gemm = select(Opcode.GEMM)
     barred = (gemm.fields.window == 0) | (not config.dsp_packing)

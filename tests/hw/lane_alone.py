@@ -9,7 +9,7 @@ import numpy as np
 from amaranth.back import verilog
 from amaranth.hdl import Module, Signal, signed
 
-from tilewright.config import PRESETS
+from tilewright.config import PRESETS, Config
 from tilewright.hw.rtl.alu_lane import AluLane
 from tilewright.hw.rtl.lane_control import LaneControl
 from tilewright.hw.rtl.layout import view, widest_format
@@ -18,7 +18,7 @@ from tilewright.hw.rtl.sequencer import delay
 from tilewright.hw.verilated.build import RUNTIME, runtime_objects
 from tilewright.hw.verilated.toolchain import FAST_FLAGS, compile_objects, link, verilator, verilator_root
 from tilewright.isa.codec import Instruction, encode
-from tilewright.isa.spec import Opcode
+from tilewright.isa.spec import Opcode, roundings
 
 HERE = Path(__file__).parent
 TINY = PRESETS["tiny"]
@@ -27,12 +27,12 @@ EARLY = ("bias", "multiplier", "offset", "shift")  #: needed in stage 7, the oth
 STAGES = 16
 
 
-def lane_verilog(kind: type[AluLane] = AluLane) -> dict[str, str]:
+def lane_verilog(kind: type[AluLane] = AluLane, config: Config = TINY) -> dict[str, str]:
     """A module ``lane_alone``: head and operands in, the result of those 16 cycles before out."""
     m = Module()
-    head = Signal(widest_format(TINY), name="head")
-    alu, req, res = (view(op, head, TINY) for op in (Opcode.ALU, Opcode.REQUANTIZE, Opcode.RESCALE))
-    mode = [LaneControl(f"stage_{k}") for k in range(STAGES + 1)]
+    head = Signal(widest_format(config), name="head")
+    alu, req, res = (view(op, head, config) for op in (Opcode.ALU, Opcode.REQUANTIZE, Opcode.RESCALE))
+    mode = [LaneControl(f"stage_{k}", roundings(config)) for k in range(STAGES + 1)]
     m.d.comb += mode[0].decode(alu, req, res, alu.opcode == Opcode.ALU, alu.opcode == Opcode.REQUANTIZE)
     m.d.sync += [mode[1].word.eq(mode[0].word), mode[2].settle(mode[1])]
     m.d.sync += [mode[k].word.eq(mode[k - 1].word) for k in range(3, STAGES + 1)]

@@ -9,7 +9,7 @@ import numpy as np
 from tests.isa.build import ALU, CONSTANT, LOAD, STORE, Builder
 from tilewright.config import PRESETS, Config
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
-from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
+from tilewright.isa.functions import RESCALING, AluOp, Combine, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import TABLE_ENTRIES, TABLE_ENTRY_VALUES, TABLE_VALUES, TABLES, Memory
 from tilewright.isa.timing import ALU_DISTANCE
@@ -46,7 +46,7 @@ def scaling_program(seed: int) -> Program:
         zero_point = int(rng.integers(-128, 128))
         b.requantize(**loops, dst=out, rounding=rounding, zero_point=zero_point, lo=lo, hi=hi, pop=pop)
         pop, out = [], out + vectors
-    for rounding in SCALING:
+    for rounding in RESCALING:
         for combine in Combine:
             b.rescale(**loops, rounding=rounding, combine=combine)
     b.alu(count=entries, inner=vectors // entries, dst_inner=entries, function=AluOp.SHR, use_imm=1, imm=8)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.hw.lane_alone import LaneAlone, lane_verilog
+from tests.hw.lane_alone import TINY, LaneAlone, lane_verilog
 from tests.hw.lane_programs import EXTREMES, numbers
 from tests.hw.mapped import mapped
 from tilewright.hw.rtl import alu_lane
 from tilewright.isa.arithmetic import requantize, rescale
-from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
-from tilewright.isa.spec import Opcode
+from tilewright.isa.functions import RESCALING, AluOp, Combine, Rounding
+from tilewright.isa.spec import Opcode, roundings
 
 RANDOM = 20_000
 CLAMPS = ((0, -128, 127), (-128, -128, 127), (127, -128, 127), (5, -3, 100), (-7, 100, -100))  #: zero point, lo, hi
@@ -46,8 +46,20 @@ def operands(seed: int, count: int = RANDOM) -> dict[str, np.ndarray]:
     }
     zeros = dict.fromkeys((*names, "act", "shift"), 0)
     groups = [found, *({name: group.get(name, np.zeros(len(group["src"]), int)) for name in zeros}
-                       for group in (corner, tie, near))]  # fmt: skip
+                       for group in (corner, tie, near, beside_float_ties(rng, 4 * count)))]  # fmt: skip
     return {name: np.concatenate([g[name] for g in groups]).astype("<i4") for name in zeros}
+
+
+def beside_float_ties(rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+    """Products at the edges of what FLOAT32's first rounding makes a tie, and at some distances from it."""
+    n, shift = rng.integers(-520, 520, count), rng.integers(0, 28, count)
+    n = np.where(rng.random(count) < 0.5, n >> rng.integers(0, 10, count), n)
+    size = np.frexp(np.where(n < 0, -n - 1, n).astype(float))[1]  # bits of the smaller neighbour
+    edge = np.int64(1) << np.maximum(shift + size - 1, 0)  # half a unit of the last of 24 bits there
+    distance = rng.choice([0, 1, 1, 1, 2], count) * edge * rng.choice([-1, 1], count) + rng.integers(-1, 2, count)
+    product = (2 * n + 1) * (np.int64(1) << (shift + 23)) + distance
+    bits = np.clip(shift + 23, 0, 30)
+    return {"src": product >> bits, "multiplier": 1 << bits, "offset": product & ((1 << bits) - 1), "shift": shift}
 
 
 def scale(o: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -91,7 +103,7 @@ def test_requantize_is_exact(lane: LaneAlone, rounding: Rounding) -> None:
     assert requantizes(lane, rounding)
 
 
-@pytest.mark.parametrize("rounding", SCALING)
+@pytest.mark.parametrize("rounding", RESCALING)
 @pytest.mark.parametrize("combine", list(Combine))
 def test_rescale_is_exact(lane: LaneAlone, rounding: Rounding, combine: Combine) -> None:
     assert rescales(lane, rounding, combine)
@@ -100,6 +112,14 @@ def test_rescale_is_exact(lane: LaneAlone, rounding: Rounding, combine: Combine)
 @pytest.mark.parametrize("function", list(AluOp))
 def test_functions_are_exact(lane: LaneAlone, function: AluOp) -> None:
     assert computes(lane, function)
+
+
+def test_a_lane_of_a_config_without_float32_has_no_such_logic(toolchain: None, tmp_path: Path) -> None:
+    config = TINY.replace(float32_scaling=False)
+    sources = lane_verilog(config=config)
+    assert not any(name in text for name in ("bits_0_14", "odd_14", "FLOAT32") for text in sources.values())
+    lane = LaneAlone(tmp_path, sources)
+    assert all(requantizes(lane, rounding, range(1)) for rounding in roundings(config))
 
 
 @pytest.mark.slow
@@ -129,6 +149,8 @@ CHANGES = (
     ("word[0] & now.rounds & (", "word[0] & ("),
     ("Mux(scaled, self.bias_7, 0)", "self.bias_7"),
     ("Mux(scaled, self.offset_7, 0)", "self.offset_7"),
+    ("Mux(ends, (~sign_14).replicate(8), word[FRACTION:])", "word[FRACTION:]"),
+    ("(word[FRACTION - 1] ^ odd_14)", "word[FRACTION - 1]"),
 )
 MULTIPLY = (
     ("bottom_3 <= bottom_2;", "bottom_3 <= low_low[16:0];"), ("(low_low >>> 17)", "(low_low >> 17)"),

@@ -196,9 +196,9 @@ class _Naive:
         last = i["uop_begin"] + i["uop_count"]
         if last > uop_depth(self.config, engine):
             self._break(Rule.RANGE)
-        if i.opcode == Opcode.RESCALE and i["rounding"] == 3:
+        if i.opcode == Opcode.RESCALE and i["rounding"] in (3, 4):
             self._break(Rule.ROUNDING)
-        if i.opcode in (Opcode.RESCALE, Opcode.REQUANTIZE) and i["rounding"] == 4 and not self.config.float32_scaling:
+        if i.opcode == Opcode.REQUANTIZE and i["rounding"] == 4 and not self.config.float32_scaling:
             self._break(Rule.ROUNDING)
         for o in range(i["outer"]):
             for n in range(i["inner"]):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tilewright.config import LONGEST_INSTRUCTION, PRESETS, Config
 from tilewright.isa.codec import decode
-from tilewright.isa.functions import SCALING, AluOp, Combine, Rounding
+from tilewright.isa.functions import RESCALING, AluOp, Combine, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
 from tilewright.isa.verifier import verify
@@ -103,7 +103,7 @@ def test_programs_cover_the_instruction_set() -> None:
     expected += [(Opcode.FILL, "memory", m) for m in (Memory.ACT, Memory.ACC)]
     expected += [(Opcode.ALU, "function", f) for f in AluOp] + [(Opcode.RESCALE, "combine", c) for c in Combine]
     expected += [(Opcode.REQUANTIZE, "rounding", r) for r in Rounding]
-    expected += [(Opcode.RESCALE, "rounding", r) for r in SCALING]
+    expected += [(Opcode.RESCALE, "rounding", r) for r in RESCALING]
     expected += [(Opcode.GEMM, f, v) for f in ("window", "pace") for v in (0, 1)]
     expected += [(Opcode.ALU, f, v) for f in ("use_imm", "pace") for v in (0, 1)]
     expected += [(Opcode.WAIT, "engine", e) for e in Engine] + [(op, "trace", 1) for op in Opcode]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from tilewright.isa.functions import AluOp, Combine, Rounding
+from tilewright.isa.functions import RESCALING, AluOp, Combine, Rounding
 from tilewright.isa.spec import Engine, Memory, Opcode
 
 __all__ = ["GROUPS", "Axis", "Bin", "Exclusion", "Group"]
@@ -161,7 +161,10 @@ GROUPS: tuple[Group, ...] = (
         "rescale", "RESCALE: rounding x combine x input x stall",
         (Axis("rounding", tuple(r.name for r in Rounding), ""), Axis("combine", _names(Combine), ""),
          Axis("input", ("itself", "looked up"), "act as it is, or behind a table"), STALL),
-        (Exclusion("`rounding` rule: CONSTANT is for REQUANTIZE", lambda v: v["rounding"] == Rounding.CONSTANT.name),),
+        (Exclusion(
+            "`rounding` rule: CONSTANT and FLOAT32 are for REQUANTIZE",
+            lambda v: Rounding[v["rounding"]] not in RESCALING,
+        ),),
     ),
     Group(
         "wrap", "act operands: opcode x wrap x stall",

@@ -16,10 +16,36 @@ struct LaneParameters {
     ap_uint<6> shift;
 };
 
+// value / 2^shift to nearest, ties to even; shift: 0 to 63.
+inline int64_t to_even(int64_t value, int shift) {
+#pragma HLS INLINE
+    const uint64_t one = uint64_t(1) << shift;
+    const uint64_t half = shift == 0 ? 1 : one >> 1;
+    const int64_t result = value >> shift;
+    return result + ((uint64_t(value) & (one - 1)) > half - (result & 1) ? 1 : 0);
+}
+
+// total to `precision` significant bits, then / 2^(shift + precision) to an integer, within FLOAT_LIMIT.
+inline int64_t round_in_float(int64_t total, int shift, int precision) {
+#pragma HLS INLINE
+    ap_uint<64> size = total < 0 ? -uint64_t(total) : uint64_t(total);
+    size[0] = 1;  // there is a bit to be found
+    const int bits = 64 - int(size.countLeadingZeros());
+    const int extra = bits > precision ? bits - precision : 0;
+    const int64_t kept = int64_t(uint64_t(to_even(total, extra)) << extra);
+    const int down = shift + precision;
+    const int64_t result = down > 63 ? 0 : to_even(kept, down);
+    return result > FLOAT_LIMIT ? FLOAT_LIMIT : result < -FLOAT_LIMIT ? -FLOAT_LIMIT : result;
+}
+
 // product / 2^shift, rounded; `negative`: the sign of the value that was scaled. 64-bit wrapping arithmetic.
 inline int64_t round_product(int64_t product, bool negative, const LaneParameters &p, ap_uint<ROUNDING_BITS> rounding) {
 #pragma HLS INLINE
     const int shift = p.shift;
+    const int precision = rounding_precision(rounding);
+    if (precision != 0) {
+        return round_in_float(int64_t(uint64_t(product) + uint64_t(int64_t(p.offset))), shift, precision);
+    }
     const uint64_t half = shift == 0 ? 0 : uint64_t(1) << (shift - 1);
     const int64_t nudge = rounding_nudge(rounding, negative, shift, int64_t(half));
     const uint64_t total = uint64_t(product) + half + uint64_t(int64_t(p.offset)) + uint64_t(nudge);

@@ -187,6 +187,6 @@ def requantize_in_float32(legal: bool) -> Program:
 
 @case(Rule.ROUNDING)
 def rescale_in_float32(legal: bool) -> Program:
-    b = compute(TINY.replace(float32_scaling=legal))
-    b.rescale(rounding=4)
+    b = compute()
+    b.rescale(rounding=2 if legal else 4)
     return b.program()

@@ -12,7 +12,7 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.split.test_launch import artifact_of, run
 from tests.jit.split.test_linked import launches, link
 from tilewright.config import PRESETS, Config
-from tilewright.isa.functions import SCALING
+from tilewright.isa.functions import RESCALING
 from tilewright.jit import compiler
 from tilewright.jit import graph as g
 from tilewright.jit.errors import PlaceError
@@ -35,7 +35,7 @@ def layer(seed: int, most: int = 200, wide: bool = False) -> Graph:
     kernel = (int(rng.integers(1, 4)), int(rng.integers(1, 4)))
     b = GraphBuilder(seed, (int(rng.integers(4, 9)), int(rng.integers(3, 8)), int(rng.integers(17, most))))
     strides, padding = rng.integers(1, 3, 2).tolist(), rng.integers(0, 3, 4).tolist()
-    rounding = SCALING[seed % len(SCALING)]
+    rounding = RESCALING[seed % len(RESCALING)]
     y = b.conv("x", int(rng.integers(1, 40)), kernel, tuple(strides), tuple(padding), rounding=rounding)
     op = convolution(b.graph(y))
     if wide:
