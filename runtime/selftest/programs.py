@@ -22,6 +22,7 @@ CONSTANTS, INPUT, OUTPUT = range(3)  #: segments of every program here
 VECTORS = 8  #: vectors that the engines' programs work on
 IDENTITY = (1 << 30, 30)  #: multiplier and shift that leave a value as it is
 QUARTER = (1 << 30, 32)  #: those that divide by 4
+THREE_TENTHS = (10066330, 1)  #: those of FLOAT32 for float32's 0.3, which makes ties of numbers that end in 5
 MOVED_BYTES = 16 * 1024  #: most bytes of one instruction of the bandwidth programs
 
 
@@ -141,20 +142,21 @@ def moving(config: Config, opcode: str, times: int) -> tuple[Program, int]:
 
 
 def alu(config: Config) -> Case:
-    """ALU: int8 values widened into acc, add, max, then REQUANTIZE by 1."""
+    """ALU: int8 values widened into acc, add, max, then REQUANTIZE by 0.3 in FLOAT32; by 1 without that mode."""
     source, spans = _Source(config), config.out_units
+    scale, rounding = (THREE_TENTHS, Rounding.FLOAT32) if config.float32_scaling else (IDENTITY, Rounding.SINGLE)
     loop, far = f"inner={VECTORS} dst_inner={spans}", f"wait alu cycles={ALU_DISTANCE}"
     source.micro_op(Engine.ALU)
-    source.parameters(IDENTITY)
+    source.parameters(scale)
     source.line(f"load acc8 sram_col=1 cols={VECTORS * spans} segment=x push(alu)")
     source.line(f"alu add {loop} use_imm=1 imm=3 pop(load)")
     source.line(far)
     source.line(f"alu max {loop} use_imm=1 imm=-100")
     source.line(far)
-    _requantize_and_store(source, VECTORS * spans)
+    _requantize_and_store(source, VECTORS * spans, rounding=rounding)
     x = _random(1, (1, VECTORS * spans * config.act_unit_bytes))
-    y = np.clip(np.maximum(x.view(np.int8).astype(np.int64) + 3, -100), -128, 127)
-    return Case(source.program(x.shape[1], x.shape[1]), x, y.astype(np.int8).view(np.uint8))
+    y = requantize(np.maximum(x.view(np.int8).astype(np.int64) + 3, -100), 0, *scale, 0, rounding, 0)
+    return Case(source.program(x.shape[1], x.shape[1]), x, y.view(np.uint8))
 
 
 def rescale(config: Config) -> Case:
@@ -215,12 +217,15 @@ def window(config: Config) -> Case:
     return Case(source.program(x.shape[1], x.shape[1]), x, y.reshape(1, -1).view(np.uint8))
 
 
-def _requantize_and_store(source: _Source, units: int, prm: int = 0, first: int = 0, pop: str = "") -> None:
+def _requantize_and_store(
+    source: _Source, units: int, prm: int = 0, first: int = 0, pop: str = "", rounding: Rounding = Rounding.SINGLE
+) -> None:
     """``units`` of acc through REQUANTIZE to act, from unit ``first``, and to the output."""
     c = source.config
     loop = f"inner={units // c.out_units} dst_inner={c.out_units} src_inner={c.out_units}"
     wrap = f"wrap_base={first} wrap_size={c.act_bank_units}"
-    source.line(f"requantize {loop} {wrap} prm={prm} lo=-128 hi=127 rounding=single{pop} push(store)")
+    mode = rounding.name.lower()
+    source.line(f"requantize {loop} {wrap} prm={prm} lo=-128 hi=127 rounding={mode}{pop} push(store)")
     source.line(f"store sram_col=1 cols={units} {wrap} segment=y pop(alu)")
 
 
