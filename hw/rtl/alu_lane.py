@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, signed, unsigned
 
-from tilewright.hw.rtl.float_rounding import FRACTION, rounds_up
+from tilewright.hw.rtl.float_rounding import FRACTION, decision, rounds_up
 from tilewright.hw.rtl.functions import add, any_of, merge, one_of, wire
 from tilewright.hw.rtl.lane_control import JOINS, MULTIPLYING, SHIFTING, LaneControl
 from tilewright.hw.rtl.primitives import multiply_add
@@ -117,11 +117,13 @@ class AluLane(Elaboratable):
         clear = halved & ~word[0] & ~below & (shift_14 != 0)
         beyond = beyond_14 | beyond_4 | _beyond(high_1, shift_14[:2])
         r_14, more = Cat(word[1] & ~clear, word[2:]), up
-        up_15: Value = Const(0, 1)  # in floating point r_15 is rounded here: the decision takes the whole stage 14
+        up_15: Value = Const(0, 1)  # in floating point r_15 is rounded in stage 15: the decision takes longer
         if now.in_float is not None:
             r_14 = Mux(now.in_float, Cat(word[FRACTION:], sign_14.replicate(24)), r_14)
             beyond = Mux(now.in_float, beyond_14 | beyond_4 | _beyond(high_1[1:], shift_14[:2]), beyond)
-            up_15 = register("up_15", now.in_float & rounds_up(m, word, below, sign_14), unsigned(1))
+            parts = enumerate(decision(m, word, below, sign_14))
+            kept = [register(f"up_{k}_15", now.in_float & part, unsigned(1)) for k, part in parts]
+            up_15 = wire(m, "up_15", rounds_up(*kept))
         r_15 = register("r_15", r_14 + more)
         beyond_15 = register("beyond_15", beyond, unsigned(1))
         sign_15 = carry(sign_14, 15)

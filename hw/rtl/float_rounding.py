@@ -16,16 +16,31 @@ from amaranth.hdl import Const, Module, Value
 from tilewright.hw.rtl.functions import any_of, wire
 
 FRACTION = 25  #: bits below r, of the word that is shifted
-BITS = 8  #: of r, beside its sign
+BITS, HALF = 8, 4  #: of r, beside its sign
 
 
-def rounds_up(m: Module, word: Value, below: Value, sign: Value) -> Value:
-    """Whether r is one more. ``word``: r and its fraction; ``below``: whether a bit under it is set."""
+def decision(m: Module, word: Value, below: Value, sign: Value) -> tuple[Value, Value, Value, Value]:
+    """What :func:`rounds_up` takes, in a stage before it.
+
+    ``word``: r and its fraction; ``below``: whether a bit under it is set.
+    """
     r, odd = word[FRACTION:], word[FRACTION]
-    # whether bit k is below the one that the first rounding looks at: r has a bit that is no sign 25 places above
-    lower = [wire(m, f"lower_{k}", (r[k:] ^ sign.replicate(BITS - k)).any()) for k in range(BITS)] + [Const(0, 1)]
     fraction = wire(m, "fraction", word[:FRACTION] ^ odd.replicate(FRACTION))
-    kept = any_of(fraction[k + 1] & ~lower[k] for k in range(BITS)) | fraction[BITS + 1 : FRACTION - 1].any()
-    next_one = any_of(fraction[k] & ~lower[k] for k in range(BITS + 1))
-    rest = odd | below | any_of(word[k] & lower[k] for k in range(BITS))
-    return odd ^ (fraction[FRACTION - 1] & (kept | (next_one & rest)))
+    differs = wire(m, "differs", r ^ sign.replicate(BITS))
+    # Bit k is below the one that the first rounding looks at if a bit of r, 25 places above it or higher, is no sign.
+    # Bits of the same half of r are looked at together: Yosys makes a long path of eight.
+    lower = [wire(m, f"lower_{k}", differs[k : k // HALF * HALF + HALF].any()) for k in range(BITS)] + [Const(0, 1)]
+    high, first, second = lower[HALF], range(HALF), range(HALF, BITS)
+    kept = any_of(fraction[k + 1] & ~lower[k] for k in second) | fraction[BITS + 1 : FRACTION - 1].any()
+    kept |= ~high & any_of(fraction[k + 1] & ~lower[k] for k in first)
+    next_one = any_of(fraction[k] & ~lower[k] for k in (*second, BITS))
+    next_one |= ~high & any_of(fraction[k] & ~lower[k] for k in first)
+    rest = any_of(word[k] & lower[k] for k in second) | any_of(word[k] & lower[k] for k in first)
+    rest |= odd | below | (high & word[:HALF].any())
+    near = fraction[FRACTION - 1]
+    return odd, near & kept, near & next_one, rest
+
+
+def rounds_up(odd: Value, kept: Value, next_one: Value, rest: Value) -> Value:
+    """Whether r is one more."""
+    return odd ^ (kept | (next_one & rest))
