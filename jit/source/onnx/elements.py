@@ -48,6 +48,8 @@ def padded(site: Site, key: object, x: Operand, fill: int) -> str:
 def hold(site: Site, result: object, x: Operand, positions: NDArray[np.int64]) -> None:
     """``result`` has its elements, in the file's order, at these places of ``x``; its axes may be in another order."""
     spec = site.values.specs[result]
+    if not positions.size:
+        raise Unsupported(f"{site.kind} to a tensor without elements")
     if not spec.has_image():
         hold_box(site, site.values, result, x, positions.reshape(spec.shape))
         return
