@@ -84,7 +84,7 @@ def terms(config: Config) -> dict[str, tuple[float, ...]]:
     joined = enables // 2 + bits_for(c.acc_banks) <= 6
     return {
         "alu": (1, lanes, 8 * lanes * mux_luts(c.in_units), addresses),
-        "alu.lane": (lanes,),
+        "alu.lane": (lanes, lanes * int(c.float32_scaling)),
         "control": (1, c.segments),
         "dispatch": (1, queued * lut_ram(c.queue_depth), queued),
         "fetch": (

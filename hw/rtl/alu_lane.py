@@ -115,28 +115,29 @@ class AluLane(Elaboratable):
         # half is in the word already: a tie has no fraction
         halved = now.wide_to_even | (overflow_14 & now.to_even)
         clear = halved & ~word[0] & ~below & (shift_14 != 0)
-        beyond = beyond_14 | beyond_4 | _beyond(high_1, shift_14[:2])
+        wider = beyond_14 | beyond_4
+        beyond = wider | _beyond(high_1, shift_14[:2])
         r_14, more = Cat(word[1] & ~clear, word[2:]), up
         up_15: Value = Const(0, 1)  # in floating point r_15 is rounded in stage 15: the decision takes longer
         if now.in_float is not None:
             r_14 = Mux(now.in_float, Cat(word[FRACTION:], sign_14.replicate(24)), r_14)
-            beyond = Mux(now.in_float, beyond_14 | beyond_4 | _beyond(high_1[1:], shift_14[:2]), beyond)
-            parts = enumerate(decision(m, word, below, sign_14))
-            kept = [register(f"up_{k}_15", now.in_float & part, unsigned(1)) for k, part in parts]
-            up_15 = wire(m, "up_15", rounds_up(*kept))
+            beyond = Mux(now.in_float, wider | _beyond(high_1[1:], shift_14[:2]), beyond)
+            parts = decision(m, word, below, sign_14).items()
+            kept = {name: register(f"{name}_15", now.in_float & part, unsigned(1)) for name, part in parts}
+            up_15 = wire(m, "up_15", rounds_up(kept))
         r_15 = register("r_15", r_14 + more)
         beyond_15 = register("beyond_15", beyond, unsigned(1))
         sign_15 = carry(sign_14, 15)
 
         # stage 15: clamp around the zero point, or join with the old value
         now = mode(15)
-        twice = Signal(signed(11))  # and the bit that rounds up
-        to_most, to_below, above, under = Signal(signed(12)), Signal(signed(12)), Signal(), Signal()
+        r, twice, to_most = Signal(signed(10)), Signal(signed(11)), Signal(signed(12))
+        above, under = Signal(), Signal()
         over = beyond_15 | (r_15[9:31] != r_15[31].replicate(22))  # r is not all of it
         m.d.comb += [
-            twice.eq(Cat(up_15, r_15[:10])),
-            to_most.eq((now.most << 1) - twice), to_below.eq((now.below << 1) - twice),
-            above.eq(Mux(over, ~sign_15, to_most < 0)), under.eq(Mux(over, sign_15, to_below >= 0)),
+            # what the bit that rounds up makes of less than the least is the least at most
+            r.eq(r_15[:10]), twice.eq(Cat(up_15, r)), to_most.eq((now.most << 1) - twice),
+            above.eq(Mux(over, ~sign_15, to_most < 0)), under.eq(Mux(over, sign_15, r < now.least)),
         ]  # fmt: skip
         narrow = Mux(under, now.lo, Mux(above, now.hi, (twice[:9] + Cat(up_15, now.zero_point))[1:9]))[:8]
         cases = [(now.join == k, expression) for k, expression in enumerate(JOINS)]

@@ -11,6 +11,8 @@ rounds, and not back to even: ties go away from the half where r is odd, and els
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from amaranth.hdl import Const, Module, Value
 
 from tilewright.hw.rtl.functions import any_of, wire
@@ -19,28 +21,37 @@ FRACTION = 25  #: bits below r, of the word that is shifted
 BITS, HALF = 8, 4  #: of r, beside its sign
 
 
-def decision(m: Module, word: Value, below: Value, sign: Value) -> tuple[Value, Value, Value, Value]:
+def decision(m: Module, word: Value, below: Value, sign: Value) -> dict[str, Value]:
     """What :func:`rounds_up` takes, in a stage before it.
 
-    ``word``: r and its fraction; ``below``: whether a bit under it is set.
+    ``word``: r and its fraction; ``below``: whether a bit under it is set. Bits of the same half of r are looked at
+    together, and halves are joined in the next stage: Yosys makes a long path of eight.
     """
     r, odd = word[FRACTION:], word[FRACTION]
     fraction = wire(m, "fraction", word[:FRACTION] ^ odd.replicate(FRACTION))
     differs = wire(m, "differs", r ^ sign.replicate(BITS))
-    # Bit k is below the one that the first rounding looks at if a bit of r, 25 places above it or higher, is no sign.
-    # Bits of the same half of r are looked at together: Yosys makes a long path of eight.
+    # bit k is below the one that the first rounding looks at if a bit of r, 25 places above it or higher, is no sign
     lower = [wire(m, f"lower_{k}", differs[k : k // HALF * HALF + HALF].any()) for k in range(BITS)] + [Const(0, 1)]
-    high, first, second = lower[HALF], range(HALF), range(HALF, BITS)
-    kept = any_of(fraction[k + 1] & ~lower[k] for k in second) | fraction[BITS + 1 : FRACTION - 1].any()
-    kept |= ~high & any_of(fraction[k + 1] & ~lower[k] for k in first)
-    next_one = any_of(fraction[k] & ~lower[k] for k in (*second, BITS))
-    next_one |= ~high & any_of(fraction[k] & ~lower[k] for k in first)
-    rest = any_of(word[k] & lower[k] for k in second) | any_of(word[k] & lower[k] for k in first)
-    rest |= odd | below | (high & word[:HALF].any())
-    near = fraction[FRACTION - 1]
-    return odd, near & kept, near & next_one, rest
+    first, second = range(HALF), range(HALF, BITS)
+    return {
+        "odd": odd,
+        "near": fraction[FRACTION - 1],
+        "high": lower[HALF],
+        "kept_first": any_of(fraction[k + 1] & ~lower[k] for k in first),
+        "kept_second": any_of(fraction[k + 1] & ~lower[k] for k in second),
+        "kept_always": fraction[BITS + 1 : FRACTION - 1].any(),
+        "next_first": any_of(fraction[k] & ~lower[k] for k in first),
+        "next_second": any_of(fraction[k] & ~lower[k] for k in (*second, BITS)),
+        "below": below,
+        "below_first": any_of(word[k] & lower[k] for k in first),
+        "below_second": any_of(word[k] & lower[k] for k in second),
+        "below_high": word[:HALF].any(),
+    }
 
 
-def rounds_up(odd: Value, kept: Value, next_one: Value, rest: Value) -> Value:
+def rounds_up(bits: Mapping[str, Value]) -> Value:
     """Whether r is one more."""
-    return odd ^ (kept | (next_one & rest))
+    kept = bits["kept_always"] | bits["kept_second"] | (bits["kept_first"] & ~bits["high"])
+    next_one = bits["next_second"] | (bits["next_first"] & ~bits["high"])
+    below = bits["below"] | bits["below_first"] | bits["below_second"] | (bits["below_high"] & bits["high"])
+    return bits["odd"] ^ (bits["near"] & (kept | (next_one & (bits["odd"] | below))))

@@ -25,7 +25,7 @@ _FIELDS = {
     "requantize": unsigned(1), "rescale": unsigned(1), "scaled": unsigned(1), "shifts": unsigned(1),
     "joins": unsigned(1), "rounds": unsigned(1), "function": unsigned(bits_for(len(AluOp))),
     "use_imm": unsigned(1), "imm": signed(32), "zero_point": signed(8), "lo": signed(8), "hi": signed(8),
-    "below": signed(9), "most": signed(9), "join": unsigned(bits_for(len(JOINS))), "paced": unsigned(1),
+    "least": signed(9), "most": signed(9), "join": unsigned(bits_for(len(JOINS))), "paced": unsigned(1),
 }  # fmt: skip
 
 
@@ -39,7 +39,7 @@ class LaneControl:
 
     scaled: r is a scaled value; rounds: by the highest bit shifted out; in_float: as floating point does, None if no
     mode is such; shifts: the function does; joins: it does nothing else; join: how, of :data:`JOINS`. From stage 2 on
-    ``lo`` is at most ``hi``; less the zero point, ``below`` is the greatest value below them and ``most`` is ``hi``.
+    ``lo`` is at most ``hi``, and ``least`` and ``most`` are both less the zero point.
     """
 
     def __init__(self, name: str, roundings: Sequence[Rounding]) -> None:
@@ -51,7 +51,7 @@ class LaneControl:
         self.shifts, self.joins, self.rounds = view.shifts, view.joins, view.rounds
         self.function, self.use_imm, self.imm, self.paced = view.function, view.use_imm, view.imm, view.paced
         self.zero_point, self.lo, self.hi = view.zero_point, view.lo, view.hi
-        self.below, self.most, self.join = view.below, view.most, view.join
+        self.least, self.most, self.join = view.least, view.most, view.join
         self.flags = {rounding: view[rounding.name] for rounding in flagged}
         self.blank = any_of(flag for rounding, flag in self.flags.items() if rounding.nudge is None)
         self.to_even = any_of(flag for r, flag in self.flags.items() if r.to_even and not r.precision)
@@ -80,7 +80,7 @@ class LaneControl:
         lo = Mux(earlier.lo > earlier.hi, earlier.hi, earlier.lo)
         point = earlier.zero_point
         return [
-            self.word.eq(earlier.word), self.lo.eq(lo), self.below.eq(lo - point - 1), self.most.eq(earlier.hi - point)
+            self.word.eq(earlier.word), self.lo.eq(lo), self.least.eq(lo - point), self.most.eq(earlier.hi - point)
         ]  # fmt: skip
 
     def nudge(self, values: Mapping[str, Value]) -> tuple[Value, Value | None]:

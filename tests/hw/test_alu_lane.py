@@ -117,7 +117,8 @@ def test_functions_are_exact(lane: LaneAlone, function: AluOp) -> None:
 def test_a_lane_of_a_config_without_float32_has_no_such_logic(toolchain: None, tmp_path: Path) -> None:
     config = TINY.replace(float32_scaling=False)
     sources = lane_verilog(config=config)
-    assert not any(name in text for name in ("bits_0_14", "odd_14", "FLOAT32") for text in sources.values())
+    assert all(name in lane_verilog()["lane_alone.v"] for name in ("odd_15", "kept_always_15"))
+    assert not any(name in text for name in ("odd_15", "kept_always_15") for text in sources.values())
     lane = LaneAlone(tmp_path, sources)
     assert all(requantizes(lane, rounding, range(1)) for rounding in roundings(config))
 
@@ -149,8 +150,9 @@ CHANGES = (
     ("word[0] & now.rounds & (", "word[0] & ("),
     ("Mux(scaled, self.bias_7, 0)", "self.bias_7"),
     ("Mux(scaled, self.offset_7, 0)", "self.offset_7"),
-    ("Mux(ends, (~sign_14).replicate(8), word[FRACTION:])", "word[FRACTION:]"),
-    ("(word[FRACTION - 1] ^ odd_14)", "word[FRACTION - 1]"),
+    ("now.in_float & part", "part"),
+    ("Cat(up_15, now.zero_point)", "Cat(Const(0, 1), now.zero_point)"),
+    ("to_most.eq((now.most << 1) - twice)", "to_most.eq((now.most - r) << 1)"),
 )
 MULTIPLY = (
     ("bottom_3 <= bottom_2;", "bottom_3 <= low_low[16:0];"), ("(low_low >>> 17)", "(low_low >> 17)"),
