@@ -325,8 +325,8 @@ def test_float_and_unsupported_models_are_one_line_each(shell: Shell) -> None:
         assert f"{name}.onnx" in shell.fails("run", f"{name}.onnx", "--output", "y.npy")
 
 
-def test_random_indices_have_a_way_out(shell: Shell, tmp_path: Path) -> None:
-    """Of an embedding: random numbers of int32 are beyond its table."""
+def test_random_indices_are_drawn_from_their_table(shell: Shell, tmp_path: Path) -> None:
+    """Of an embedding: other numbers of int32 are beyond it."""
     pytest.importorskip("ai_edge_litert")
     tensors = [
         StoredTensor("words", (1, 4), "int32"),
@@ -335,10 +335,10 @@ def test_random_indices_have_a_way_out(shell: Shell, tmp_path: Path) -> None:
     ]
     write_tflite(tmp_path / "m.tflite", tensors, [StoredOperator("GATHER", [1, 0], [2], "GatherOptions")], [0], [2])
     common = ("run", tmp_path / "m.tflite", "--config", "tiny", "--no-cache", "--check")
-    message = shell.fails(*common)
-    assert "index out of bounds" in message
-    assert "words is random over all of int32: if it is indices of a table, give such as" in message
+    assert shell(*common) == 0
     np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 7, (3, 4), np.int32))
     assert shell(*common, "--input", tmp_path / "x.npy") == 0
     np.save(tmp_path / "x.npy", np.full((3, 4), 9, np.int32))
-    assert "random" not in shell.fails(*common, "--input", tmp_path / "x.npy")
+    message = shell.fails(*common, "--input", tmp_path / "x.npy")
+    assert "index out of bounds" in message
+    assert "random" not in message

@@ -140,7 +140,7 @@ def test_results_that_an_interpreter_leaves_unwritten_are_a_failure(
     """An accepted model whose reference gives other values each time, where none of its operators draws them."""
     path = draw_network("tflite", 4, "small", str(tmp_path))[1]
     monkeypatch.setattr(agreement, "_same", lambda *_: False)
-    monkeypatch.setattr(agreement.Oracle, "difference", lambda *_: "differs")
+    monkeypatch.setattr(agreement.Oracle, "compared", lambda *_: agreement.Compared("differs"))
     assert attempt(FORMATS["tflite"], path)[0] == FAILED
     monkeypatch.setattr(formats, "_draws", lambda _: True)
     assert attempt(FORMATS["tflite"], path)[0] == READ

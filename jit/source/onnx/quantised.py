@@ -89,6 +89,8 @@ def multiply(site: Site, a: tuple[int, int, int], b: tuple[int, int, int], out: 
         require_rows(site)
     sides: list[Side] = []
     for name, (_, scale, zero_point) in ((site.input(a[0]), a), (site.input(b[0]), b)):
+        if name in site.prepared.constants:
+            raise Unsupported("a product with a constant on the left, or with one for each image")
         numbers = site.quantisation(scale, zero_point, site.prepared.types[name][0])
         sides.append(side(site.values, name, numbers, turned=len(sides) == 1))
     return matmul(site, sides[0], sides[1], out, merged=merged)
