@@ -216,8 +216,8 @@ def add_fitted(
     """
     both = pair(layer, a, b)
     q, channels = out.quantisation, both.big.shape[3]
-    first, second = (float(np.float32(x.scale) / np.float32(q.scale)) for x in (a, b))
-    terms = Term(first, a.zero_point), Term(-second if subtract else second, b.zero_point)
+    ratios = [float(np.float32(x.scale) / np.float32(q.scale)) for x in (a, b)]
+    terms = Term(ratios[0], a.zero_point), Term(-ratios[1] if subtract else ratios[1], b.zero_point)
     fitted = fit_sum(wanted, terms, origin, out.lo, out.hi, channels)
     if fitted is None:
         twice_max, requant = _sum_constants((a.scale, b.scale), out, channels)
