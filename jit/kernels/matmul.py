@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import SAME_BANK_CYCLES, Chunk, Emit, Node, Streamed, Task, Uop, uniform_prm
+from tilewright.jit.kernels.base import (
+    SAME_BANK_CYCLES,
+    Chunk,
+    Emit,
+    Lattice,
+    Node,
+    Streamed,
+    Task,
+    Uop,
+    uniform_prm,
+)
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer
 from tilewright.jit.plan.ranges import split_evenly
@@ -52,8 +62,19 @@ class MatMulNode(Node):
     offsets: tuple[int, int]
     requant: Requant
 
+    def by_head(self) -> list[MatMulNode]:
+        """The node as one for each head, whose weights are its own. A head is a row then."""
+        count, shape = self.height // self.parts, (1, self.parts, self.width, self.out.shape[3])
+        return [
+            replace(
+                self, name=f"{self.name}.{k}" if count > 1 else self.name, inputs=[*self.inputs], head=self.head + k,
+                out=replace(self.out, shape=shape), lattice=Lattice(count, k),
+            )
+            for k in range(count)
+        ]  # fmt: skip
+
     @cached_property
-    def _terms(self) -> list[tuple[int, int]]:
+    def terms(self) -> list[tuple[int, int]]:
         """Of each side, what stands for its zero point and how often; 0 times where that is 0."""
         return [int8_terms(-offset) if offset else (0, 0) for offset in self.offsets]
 
@@ -65,12 +86,12 @@ class MatMulNode(Node):
     @property
     def _adds(self) -> bool:
         """Whether what the zero point of ``a`` asks for, alike for all pixels, is computed once and added by ALU."""
-        return self.blocks * self._terms[0][1] > SAME_BANK_CYCLES and self._room > 0
+        return self.blocks * self.terms[0][1] > SAME_BANK_CYCLES and self._room > 0
 
     @property
     def _passes(self) -> int:
         """GEMMs of each pixel over its blocks."""
-        return 1 + self._terms[1][1] + (0 if self._adds else self._terms[0][1])
+        return 1 + self.terms[1][1] + (0 if self._adds else self.terms[0][1])
 
     @property
     def product_blocks(self) -> int:
@@ -96,10 +117,10 @@ class MatMulNode(Node):
         return 1, self.head * self.parts if self.in_rows else 0, 1
 
     def needs(self, task: Task, index: int) -> tuple[int, int]:
-        row = self._source(task.row)[0]
+        row = self.source_of(task.row)[0]
         return row, row
 
-    def _source(self, row: int) -> tuple[int, int]:
+    def source_of(self, row: int) -> tuple[int, int]:
         """The row of ``a`` that a row of the result is made of, and where in each pixel."""
         head, part = self.head + row // self.parts, row % self.parts
         if self.in_rows:
@@ -110,7 +131,7 @@ class MatMulNode(Node):
         return (0, 0, 0, int(self.offsets[0] != 0))
 
     def pad_value(self, index: int) -> int | None:
-        return self._terms[0][0] if self.offsets[0] else None
+        return self.terms[0][0] if self.offsets[0] else None
 
     # -- cut -------------------------------------------------------------------------------------------
 
@@ -149,14 +170,14 @@ class MatMulNode(Node):
     @cached_property
     def _offset_blocks(self) -> NDArray[np.int8]:
         """A block of the negated zero point of ``b``, and one for the last channels if they fill no block."""
-        c, (value, times) = self.config, self._terms[1]
+        c, (value, times) = self.config, self.terms[1]
         found = np.full((1 + (self.depth % c.block_in > 0), c.block_out, c.block_in), value, np.int8)
         if len(found) > 1:
             found[1, :, self.depth % c.block_in :] = 0
         return found if times else found[:0]
 
     def gemm_cycles(self, task: Task) -> int:
-        once = self._terms[0][1] if self._adds else 0
+        once = self.terms[0][1] if self._adds else 0
         return (task.hi - task.lo) * self.blocks * (self.width * self._passes + once)
 
     def alu_cycles(self, task: Task) -> int:
@@ -174,8 +195,8 @@ class MatMulNode(Node):
         own = range(self.blocks)
         offset = [len(self._offset_blocks) - 1 if k == self.blocks - 1 else 0 for k in own]
         return [
-            self._uops(own, True), self._uops(own, self._adds, self._terms[0][1]),
-            self._uops(offset, False, self._terms[1][1]),
+            self._uops(own, True), self._uops(own, self._adds, self.terms[0][1]),
+            self._uops(offset, False, self.terms[1][1]),
         ]  # fmt: skip
 
     def uop_sets(self, buffers: Sequence[Buffer]) -> list[list[Uop]]:
@@ -185,7 +206,7 @@ class MatMulNode(Node):
         c, source = self.config, e.buffer(self.inputs[0])
         vectors, start = task.hi - task.lo, self.chunk_range(task)[0]
         pixel, constants = vectors * c.out_units, e.weight_base(task.chunk)
-        row, unit = self._source(task.row)
+        row, unit = self.source_of(task.row)
         product, column, pixels = self._sequences()
         common = {
             "outer": vectors, "inner": self.width, "dst": acc, "dst_outer": c.out_units, "dst_inner": pixel,

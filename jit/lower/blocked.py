@@ -48,20 +48,31 @@ class Blocked:
 
     def stored(self, buffer: Buffer, row: int, offset: int) -> Iterator[dict[str, int]]:
         """Fields of the STOREs of a row out of act. Its first pixel stands for those behind a stack's last one."""
-        c, (stack, part) = self.config, divmod(row, self.parts)
-        unit, entry = c.act_unit_bytes // c.beat_bytes, c.wgt_entry_bytes // c.beat_bytes
-        first, begin = offset // c.beat_bytes + stack * self.blocks * self.vectors * entry, part * buffer.width
-        behind = -self.width % c.block_out if part == self.parts - 1 else 0
-        for column, count, step in (begin, buffer.width, buffer.units), (self.width, behind, 0):
-            place, source = first + column * c.in_units * unit, buffer.offset(row)
+        stack, part = divmod(row, self.parts)
+        units, begin = self.blocks * self.config.in_units, part * buffer.width
+        for fields in self.placed(offset, stack, begin, buffer.width, 0, units, buffer.offset(row), buffer.units):
+            yield {**fields, **buffer.wrap}
+
+    def placed(
+        self, offset: int, stack: int, begin: int, pixels: int, unit: int, units: int, source: int, pixel: int
+    ) -> Iterator[dict[str, int]]:
+        """Fields of the STOREs of ``units`` units from ``unit`` on of pixels of a stack from ``begin`` on, which lie in
+        act from ``source`` on, ``pixel`` units apart. The first stands for those behind a stack's last pixel."""
+        c = self.config
+        beats, entry = c.act_unit_bytes // c.beat_bytes, c.wgt_entry_bytes // c.beat_bytes
+        first, stride = offset // c.beat_bytes + stack * self.blocks * self.vectors * entry, self.vectors * entry
+        behind = -self.width % c.block_out if begin + pixels == self.width else 0
+        for column, count, step in (begin, pixels, pixel), (self.width, behind, 0):
+            place = first + column * c.in_units * beats
             if c.in_units == 1 and count:
                 yield {
-                    "sram": source, "sram_row": 1, "sram_col": step, "rows": self.blocks, "cols": count,
-                    "offset": place, "stride": self.vectors * entry, **buffer.wrap,
+                    "sram": source, "sram_row": 1, "sram_col": step, "rows": units, "cols": count,
+                    "offset": place + unit * stride, "stride": stride,
                 }  # fmt: skip
-            for block in range(self.blocks if c.in_units > 1 and count else 0):
+            for block in range(unit // c.in_units, -(-(unit + units) // c.in_units) if c.in_units > 1 and count else 0):
+                low, high = max(unit, block * c.in_units), min(unit + units, (block + 1) * c.in_units)
                 yield {
-                    "sram": source + block * c.in_units, "sram_row": step, "sram_col": 1, "rows": count,
-                    "cols": c.in_units, "offset": place + block * self.vectors * entry, "stride": c.in_units * unit,
-                    **buffer.wrap,
+                    "sram": source + low - unit, "sram_row": step, "sram_col": 1, "rows": count, "cols": high - low,
+                    "offset": place + block * stride + (low - block * c.in_units) * beats,
+                    "stride": c.in_units * beats,
                 }  # fmt: skip

@@ -51,15 +51,14 @@ def lower_matmul(at: Lowering, op: g.MatMul) -> None:
     part = out if rows else TensorSpec(op.output, (*out.shape[:3], count), "int8")
     source = at.specs[a.tensor].shape
     for head in range(1 if rows else op.heads):
-        at.nodes.append(
-            MatMulNode(
-                name=op.name if rows else f"{op.name}.{head}", layer=at.layer, config=c, inputs=[a.tensor],
-                output=tensor, out=part, first_unit=head * step, weights=name, depth=a.channels,
-                blocks=a.count // c.block_in, head=head, parts=out.shape[1] // (op.heads if rows else 1),
-                in_rows=a.rows, in_height=source[1], in_width=source[2], in_units=units_for(source[3], c),
-                waits=not packed, offsets=op.offsets, requant=op.requant,
-            )
+        node = MatMulNode(
+            name=op.name if rows else f"{op.name}.{head}", layer=at.layer, config=c, inputs=[a.tensor],
+            output=tensor, out=part, first_unit=head * step, weights=name, depth=a.channels,
+            blocks=a.count // c.block_in, head=head, parts=out.shape[1] // (op.heads if rows else 1),
+            in_rows=a.rows, in_height=source[1], in_width=source[2], in_units=units_for(source[3], c),
+            waits=not packed, offsets=op.offsets, requant=op.requant,
         )  # fmt: skip
+        at.nodes += node.by_head() if at.tiled else [node]
     if whole:
         chosen = [head * step * c.lanes + k for head in range(op.heads) for k in range(count)]
         select(at, op.name, [tensor], op.output, chosen)

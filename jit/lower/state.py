@@ -36,6 +36,7 @@ class Lowering(Protocol):
     packs: dict[str, PackStep]
     blocked: dict[str, Blocked]
     sliced: Sliced
+    tiled: bool
     joined: bool
 
     def resolve(self, name: str) -> str: ...

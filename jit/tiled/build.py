@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tilewright.config import Config
@@ -10,20 +12,26 @@ from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.elementwise import ElementwiseNode
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
+from tilewright.jit.kernels.matmul import MatMulNode
 from tilewright.jit.kernels.partial_sums import PartialSumsNode
 from tilewright.jit.kernels.resample import ResampleNode
 from tilewright.jit.kernels.total import TotalNode
 from tilewright.jit.kernels.window import WindowNode
+from tilewright.jit.lower.blocked import Blocked
 from tilewright.jit.tiled.blocks import DenseBlocks, DiagonalBlocks
 from tilewright.jit.tiled.geometry import Window
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, TiledLayer
+from tilewright.jit.tiled.products import product_layer
 from tilewright.jit.tiled.resample import ResampleLayer, reach
 from tilewright.jit.tiled.windows import window_layer
 
 
-def tiled_layers(node: Node, config: Config) -> list[TiledLayer]:
-    """The node as tiled layers that compute the same, to choose from; the last one fits always."""
+def tiled_layers(node: Node, config: Config, blocked: Mapping[str, Blocked]) -> list[TiledLayer]:
+    """The node as tiled layers that compute the same, to choose from; the last one fits always. ``blocked``: by name,
+    the tensors that are read as weights."""
     vectors = node.out_units // config.out_units
+    if isinstance(node, MatMulNode):
+        return [product_layer(node, vectors, blocked[node.weights])]
     in_window = window_layer(node, vectors) if isinstance(node, WindowNode) else None
     return [*([in_window] if in_window is not None else []), _summed(node, vectors, config)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from tilewright.config import Config
 from tilewright.isa.spec import STRIDE_BITS
 from tilewright.jit.emit.writer import InstructionWriter
 from tilewright.jit.kernels.base import Lattice
+from tilewright.jit.lower.blocked import Blocked
 from tilewright.jit.tiled.geometry import Patch, Tile
 
 
@@ -26,6 +27,21 @@ class Stored:
     height: int
     width: int
     units: int
+
+
+class StoredBlocks(NamedTuple):
+    """A tensor as GEMM reads weights: its form, segment, and first byte there."""
+
+    form: Blocked
+    segment: int
+    offset: int
+
+
+class Dram(NamedTuple):
+    """Where everything lies: tensors, and by the names of their forms those that are read as weights."""
+
+    tensors: Mapping[str, Stored]
+    blocked: Mapping[str, StoredBlocks]
 
 
 class _Loop(NamedTuple):
@@ -98,6 +114,18 @@ class Mover:
         first = (row * stored.width + column) * stored.units + unit
         for fields in self._fields(loops, units, base, first, stored):
             self.writer.store_tile({**fields, **wrap}, dram)
+
+    def store_blocks(
+        self, tile: Tile, stored: StoredBlocks, unit: int, units: int, base: int, wrap: dict[str, int],
+        dram: NDArray[np.int64] | None, lattice: Lattice,
+    ) -> None:  # fmt: skip
+        """As :meth:`store`, to a tensor that is read as weights. ``lattice`` is of whole rows."""
+        for row in range(tile.rows):
+            stack = (tile.top + row) * lattice.down + lattice.row
+            source = base + row * tile.columns * units
+            places = stored.form.placed(stored.offset, stack, tile.left, tile.columns, unit, units, source, units)
+            for fields in places:
+                self.writer.store_tile({**fields, "segment": stored.segment, **wrap}, dram)
 
     def _fields(
         self, loops: Sequence[_Loop], cols: int, place: int, first: int, stored: Stored

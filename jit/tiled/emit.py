@@ -7,18 +7,19 @@ units, entries or tiles in DRAM is ordered by tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tilewright.config import Config
 from tilewright.jit.emit.writer import InstructionWriter
-from tilewright.jit.tiled.dram import Mover, Stored
-from tilewright.jit.tiled.layers import AluLayer, GemmLayer
+from tilewright.jit.tiled.dram import Dram, Mover
+from tilewright.jit.tiled.layers import AluLayer, GemmLayer, TiledLayer
 from tilewright.jit.tiled.loads import Lane, Loads, Wanted
+from tilewright.jit.tiled.products import ProductLayer
 from tilewright.jit.tiled.resample import ResampleLayer
-from tilewright.jit.tiled.steps import Items, Order, Step
+from tilewright.jit.tiled.steps import Item, Items, Order, Step
 from tilewright.jit.tiled.windows import WindowLayer
 from tilewright.jit.tiled.work import Place, Worker, count_runs
 
@@ -31,16 +32,16 @@ class _Waiting(NamedTuple):
 
 
 class TileEmitter:
-    """Writes every step; ``stored`` says where each tensor lies in DRAM."""
+    """Writes every step; ``dram`` says where each tensor lies."""
 
     def __init__(
-        self, config: Config, items: Items, stored: Mapping[str, Stored], writer: InstructionWriter
+        self, config: Config, items: Items, dram: Dram, writer: InstructionWriter
     ) -> None:  # fmt: skip
-        self.config, self._stored = config, stored
+        self.config, self._dram = config, dram
         self._writer, self._mover, self._worker = writer, Mover(writer, config), Worker(writer, config)
         self._items, self._chains, self._chosen = items, items.chains, items.chosen
         self._steps = list(Order(items))
-        self._loads = Loads(config, items, stored, writer, self._worker, self._steps)
+        self._loads = Loads(config, items, dram, writer, self._worker, self._steps)
         self._wrap = {"wrap_base": 0, "wrap_size": config.act_units}
         self._bank = 0
         self._open: int | None = None  #: the bank of an item whose sums are not complete yet
@@ -169,6 +170,9 @@ class TileEmitter:
         places = {block.key: Place(base, self._wrap) for block, base in zip(wanted, bases, strict=True)}
         loads.hold(loads.results, step, wanted)
         result = places[loads.result_key(item)]
+        if isinstance(chain.leader, ProductLayer) and chain.leader.lead:
+            self._begin(step, 0)
+            self._worker.add_once(units, step.part, acc)
         for pixel, pixels, count, place in count_runs(chain.leader, item.tile, step.part):
             self._requantize(step, 0, count, pixel, pixels, acc + place * units, result)
         first, stop = step.part.pixels(item.tile)
@@ -181,13 +185,19 @@ class TileEmitter:
             self._requantize(step, k, 0, first, stop - first, acc, result)
         loads.release(loads.constants, step)
         if step.last:
-            stored, unit_of = self._stored[chain.last.node.output], chain.last.first_unit
-            self._mover.store(
-                item.tile, stored, unit_of + item.lo * self.config.out_units, units, result.base, self._wrap,
-                np.array([item.number]), chain.last.node.lattice,
-            )  # fmt: skip
+            self._store(item, chain.last, units, result.base)
             loads.written.add(item.number)
         loads.release(loads.results, step)
+
+    def _store(self, item: Item, layer: TiledLayer, units: int, base: int) -> None:
+        """Store a tile in every form in which its tensor lies in DRAM."""
+        name, unit = layer.node.output, layer.first_unit + item.lo * self.config.out_units
+        place = unit, units, base, self._wrap, np.array([item.number]), layer.node.lattice
+        if name in self._dram.tensors:
+            self._mover.store(item.tile, self._dram.tensors[name], *place)
+        for blocks in self._dram.blocked.values():
+            if blocks.form.tensor == name:
+                self._mover.store_blocks(item.tile, blocks, *place)
 
     def _requantize(self, step: Step, k: int, count: int, pixel: int, pixels: int, acc: int, result: Place) -> None:
         item, layer = step.item, self._chains[step.item.chain].layers[k]

@@ -38,7 +38,7 @@ class Layer(IntEnum):
     STRIDE_X = 8
     DILATION_Y = 9
     DILATION_X = 10
-    LEAD = 11  #: accumulators in front of each row of a tile that nothing reads
+    LEAD = 11  #: accumulators in front of each row of a tile, which are no pixels'
     MOST_ROWS = 12  #: kernel rows that one window holds
     STEP = 13  #: columns pushed per output
     SHARED = 14  #: whether all taps, or all units of a window, have the same weights
@@ -51,6 +51,7 @@ class Layer(IntEnum):
     OPERANDS = 21  #: tensors that followers read beside
     SUMS = 22  #: accumulators of each output
     WHOLE = 23  #: whether the kernel cannot be cut
+    BESIDE = 24  #: whether each block has weights alike for all vectors, beside their own
 
 
 class LayerShape(NamedTuple):
@@ -163,7 +164,7 @@ def chunk_sizes(row: Any, blocks: Any, units: Any, m: Any, vectors: int, limit: 
             chunks[0] = max(chunks[0], size * m[_M.IN_UNITS])
             if size * m[_M.IN_UNITS] != units[source]:
                 chunks[4] = 0
-            entries = 0
+            entries = row[_L.BESIDE] * size
             for vector in range(lo, hi):
                 held += blocks[source, vector, 2]
                 entries += min(blocks[source, vector, 2], size)

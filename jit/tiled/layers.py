@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.jit.graph import Requant
-from tilewright.jit.kernels.base import SAME_BANK_CYCLES, Node, prm_entries
+from tilewright.jit.kernels.base import SAME_BANK_CYCLES, Node, Streamed, prm_entries
 from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.tiled import judge
@@ -50,7 +50,7 @@ class TiledLayer(ABC):
     first_unit: int = 0
     vectors: int = 0
     uniform: bool = field(init=False)
-    lead: int = field(init=False, default=0)  #: accumulators in front of each row of a tile that nothing reads
+    lead: int = field(init=False, default=0)  #: accumulators in front of each row of a tile, which are no pixels'
 
     def __post_init__(self) -> None:
         self.uniform = all(r.uniform for r in self.requants.values())
@@ -103,6 +103,18 @@ class TiledLayer(ABC):
     def pieces(self, lo: int, hi: int, cut: Cut) -> list[Piece]:
         """What the vectors [lo, hi) sum over, in order."""
 
+    def held_as(self, piece: Piece) -> Piece:
+        """The piece whose weights those of a piece are, for the same vectors."""
+        return piece
+
+    def streamed(self, lo: int, hi: int, piece: Piece) -> Streamed | None:
+        """Weights of the vectors [lo, hi) that are a tensor in DRAM, behind those that are constants."""
+        return None
+
+    def weight_patches(self, lo: int, hi: int, piece: Piece) -> list[Patch]:
+        """Where in its tensor lies what :meth:`streamed` says."""
+        return []
+
     def shape(self, units: Sequence[int]) -> LayerShape:
         """What the choice of a cut looks at, alone; ``units``: units of a pixel of each input, as stored."""
         window, node = self.window, self.node
@@ -147,6 +159,10 @@ class GemmLayer(TiledLayer):
     def reads(self, source: int, vector: int) -> NDArray[np.int64]:
         """Blocks of an input that a vector reads."""
         return self._reads[source][vector]
+
+    def once(self, piece: Piece) -> bool:
+        """Whether a piece adds the same to all pixels of a tile: then to the accumulator ahead of them alone."""
+        return False
 
     def span(self, source: int, lo: int, hi: int) -> tuple[int, int] | None:
         """First block and the one behind the last that vectors [lo, hi) read of an input."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.jit.emit.writer import WEIGHTS_OF_LOAD, InstructionWriter
 from tilewright.jit.graph import Scale
-from tilewright.jit.kernels.base import uniform_prm
-from tilewright.jit.tiled.dram import Mover, Stored
+from tilewright.jit.kernels.base import Streamed, uniform_prm
+from tilewright.jit.tiled.dram import Dram, Mover
 from tilewright.jit.tiled.geometry import Patch
 from tilewright.jit.tiled.layers import AluLayer, GemmLayer, Run, TiledLayer
 from tilewright.jit.tiled.residency import Residency, Wanted
@@ -51,10 +51,10 @@ class Loads:
     """Writes loads. ``written``: the items whose STORE came before, in program order."""
 
     def __init__(
-        self, config: Config, items: Items, stored: Mapping[str, Stored], writer: InstructionWriter, worker: Worker,
+        self, config: Config, items: Items, dram: Dram, writer: InstructionWriter, worker: Worker,
         steps: Sequence[Step],
     ) -> None:  # fmt: skip
-        self.config, self._items, self._stored = config, items, stored
+        self.config, self._items, self._dram = config, items, dram
         self._chains, self._chosen = items.chains, items.chosen
         self._writer, self._mover, self._worker, self._steps = writer, Mover(writer, config), worker, steps
         self._wrap = {"wrap_base": 0, "wrap_size": config.act_units}
@@ -102,15 +102,24 @@ class Loads:
     def _blocks(self, step: Step) -> list[Wanted]:
         if not self._chains[step.item.chain].uses_gemm:
             return []
-        return [Wanted(self._weights_key(step), len(self.weights_of(step)[1]), (0, self.config.wgt_entries))]
+        part = self._streamed(step)
+        entries = len(self.weights_of(step)[1]) + (part.entries if part is not None else 0)
+        return [Wanted(self._weights_key(step), entries, (0, self.config.wgt_entries))]
 
-    @staticmethod
-    def _weights_key(step: Step) -> Hashable:
-        return ("weights", step.item.chain, step.item.lo, step.piece)
+    def _weights_key(self, step: Step) -> Hashable:
+        item = step.item
+        piece = self._chains[item.chain].leader.held_as(item.pieces[step.piece])
+        return ("weights", item.chain, item.lo, piece)
+
+    def _streamed(self, step: Step) -> Streamed | None:
+        """Of a step's weights those that are a tensor in DRAM."""
+        item = step.item
+        return self._chains[item.chain].leader.streamed(item.lo, item.hi, item.pieces[step.piece])
 
     def weights_of(self, step: Step) -> tuple[list[Run], NDArray[np.int8]]:
-        """The GEMMs of a step and its weights in their order; no GEMMs for window mode, which has one form."""
-        leader, item, key = self._chains[step.item.chain].leader, step.item, self._weights_key(step)
+        """The GEMMs of a step and its constant weights in their order; no GEMMs for window mode, which has one form."""
+        item = step.item
+        leader, key = self._chains[item.chain].leader, (item.chain, item.lo, step.piece)
         if key not in self._work:
             while len(self._work) >= _CACHED:
                 self._work.pop(next(iter(self._work)))
@@ -180,7 +189,9 @@ class Loads:
         for key in missing:
             if isinstance(key, Patch):
                 dram = self._items.read(key)
-                self._mover.load(key, self._stored[key.tensor], places[key], self._wrap, dram if len(dram) else None)
+                self._mover.load(
+                    key, self._dram.tensors[key.tensor], places[key], self._wrap, dram if len(dram) else None
+                )
                 self._bus += sizes[key] * self.config.act_unit_bytes / beat
             elif lane is self.weights:
                 self._begun[key] = 0
@@ -193,17 +204,30 @@ class Loads:
 
     def _stream(self, step: Step, base: int) -> bool:
         """Load more of a step's weights: all for this step and the next, else as much as the bus has time for."""
-        key, weights = self._weights_key(step), self.weights_of(step)[1]
+        key, weights, streamed = self._weights_key(step), self.weights_of(step)[1], self._streamed(step)
         while key in self._begun:
             if self._far(step):
                 return False
             start = self._begun.pop(key)
             part = weights[start : start + WEIGHTS_OF_LOAD]
-            self._writer.load_weights(base + start, part)
-            self._bus += len(part) * self.config.wgt_entry_bytes / self.config.beat_bytes
-            if start + len(part) < len(weights):
-                self._begun[key] = start + len(part)
+            count = len(part)
+            if count:
+                self._writer.load_weights(base + start, part)
+            elif streamed is not None:
+                count = streamed.entries
+                self._load_blocks(step, streamed, base + start)
+            self._bus += count * self.config.wgt_entry_bytes / self.config.beat_bytes
+            if start + count < len(weights) + (streamed.entries if streamed is not None else 0):
+                self._begun[key] = start + count
         return True
+
+    def _load_blocks(self, step: Step, part: Streamed, base: int) -> None:
+        """Load weights that are a tensor in DRAM."""
+        item, (form, segment, offset) = step.item, self._dram.blocked[part.name]
+        patches = self._chains[item.chain].leader.weight_patches(item.lo, item.hi, item.pieces[step.piece])
+        writers = np.concatenate([self._items.read(patch) for patch in patches])
+        fields = {**form.loaded(part, offset), "sram": base, "segment": segment}
+        self._writer.load_blocks(fields, writers if len(writers) else None)
 
     def _far(self, step: Step) -> bool:
         """Whether a step comes late enough to leave the bus to others, and the bus has no time."""
@@ -235,7 +259,8 @@ class Loads:
         if lane.full == state or self._far(step):
             return False
         wanted = lane.wanted(step)
-        if lane.memory is self.patches.memory and wanted and not self.is_stored(step):
+        in_dram = lane.memory is self.patches.memory or (lane is self.weights and self._streamed(step) is not None)
+        if in_dram and wanted and not self.is_stored(step):
             return False
         if wanted and self.fetch(lane, step, wanted) is None:
             lane.full = state

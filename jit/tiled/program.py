@@ -15,7 +15,7 @@ from tilewright.jit.graph import Graph
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.tiled.chains import Chain
 from tilewright.jit.tiled.cost import Chosen, choose
-from tilewright.jit.tiled.dram import Stored
+from tilewright.jit.tiled.dram import Dram, Stored, StoredBlocks
 from tilewright.jit.tiled.emit import TileEmitter
 from tilewright.jit.tiled.resample import ResampleLayer
 from tilewright.jit.tiled.shapes import chain_shape, tiled_forms
@@ -49,7 +49,7 @@ class TiledProgram:
     def __init__(self, graph: Graph, lowered: Lowered, config: Config) -> None:
         self.lowered, self._config = lowered, config
         self._forms = tiled_forms(lowered, config)
-        self._stored, self.offsets, self._sizes = _lay_out(graph, lowered, config)
+        self._dram, self.offsets, self._sizes = _lay_out(graph, lowered, config)
         self._shapes = [[chain_shape(form, lowered) for form in forms] for forms in self._forms]
         self._choices: dict[Config, Choice] = {}
 
@@ -107,30 +107,43 @@ class TiledProgram:
     def program(self, choice: Choice, meta: dict[str, Any]) -> Program:
         """The program of a choice."""
         writer = InstructionWriter(self._config, choice.items.count)
-        TileEmitter(self._config, choice.items, self._stored, writer).run()
+        TileEmitter(self._config, choice.items, self._dram, writer).run()
         sizes = self._sizes
         segments = [
             Segment("input", "input", sizes[INPUT], repeat_stride=sizes[INPUT]),
             Segment("output", "output", sizes[OUTPUT], repeat_stride=sizes[OUTPUT]),
         ]
-        if any(place.segment == SCRATCH for place in self._stored.values()):
+        if self._sizes[SCRATCH]:
             segments.append(Segment("scratch", "scratch", sizes[SCRATCH]))
         return writer.program(segments, meta)
 
 
-def _lay_out(
-    graph: Graph, lowered: Lowered, config: Config
-) -> tuple[dict[str, Stored], dict[str, int], dict[int, int]]:
-    """Every tensor's place, byte offsets of inputs and outputs, and segment sizes."""
+def _lay_out(graph: Graph, lowered: Lowered, config: Config) -> tuple[Dram, dict[str, int], dict[int, int]]:
+    """Every tensor's place, byte offsets of inputs and outputs, and segment sizes. What is read as weights alone lies
+    there in no other form."""
     ends = {INPUT: 0, OUTPUT: 0, SCRATCH: 0}
     outputs = {lowered.outputs[t][0] for t in graph.outputs}
+    read = outputs.union(*(node.inputs for node in lowered.nodes))
+    weights = {form.tensor for form in lowered.blocked.values()}
+    for node in lowered.nodes:
+        if node.output in weights and node.lattice.across > 1:
+            raise PlaceError(f"{node.name}: writes every {node.lattice.across}th pixel of what is read as weights")
+    weights -= read
     stored: dict[str, Stored] = {}
     starts: dict[str, int] = {}
     for name, (height, width, units) in lowered.tensors.items():
+        if name in weights:
+            continue
         segment = INPUT if name in lowered.packs else OUTPUT if name in outputs else SCRATCH
         starts[name] = ends[segment]
         stored[name] = Stored(segment, ends[segment] // config.beat_bytes, height, width, units)
         ends[segment] += whole_pages(height * width * units * config.act_unit_bytes)
+    blocked: dict[str, StoredBlocks] = {}
+    for name, form in lowered.blocked.items():
+        segment = INPUT if form.packed else SCRATCH
+        starts[name] = ends[segment]
+        blocked[name] = StoredBlocks(form, segment, ends[segment])
+        ends[segment] += whole_pages(form.entries * config.wgt_entry_bytes)
     offsets = {name: starts[name] for name in lowered.packs}
     offsets |= {t: starts[lowered.outputs[t][0]] for t in graph.outputs}
-    return stored, offsets, {segment: max(PAGE, end) for segment, end in ends.items()}
+    return Dram(stored, blocked), offsets, {**ends, **{k: max(PAGE, ends[k]) for k in (INPUT, OUTPUT)}}

@@ -16,7 +16,7 @@ from tilewright.jit.tiled.judge import LayerShape
 
 def tiled_forms(lowered: Lowered, config: Config) -> list[list[Chain]]:
     """The chains of an unbound network that was lowered for tiles, in order, each in its forms."""
-    return chains_of([tiled_layers(node, config) for node in lowered.nodes], set(lowered.stored))
+    return chains_of([tiled_layers(node, config, lowered.blocked) for node in lowered.nodes], set(lowered.stored))
 
 
 def chain_shape(chain: Chain, lowered: Lowered) -> LayerShape:

@@ -166,7 +166,9 @@ class Items:
         """Numbers of the items whose results a step reads."""
         key = (item.number, index, finishes)
         if key not in self._reads:
-            numbers = [self.read(patch).tolist() for patch in self.patches(item, index, finishes)]
+            leader = self.chains[item.chain].leader
+            weights = leader.weight_patches(item.lo, item.hi, item.pieces[index])
+            numbers = [self.read(patch).tolist() for patch in (*self.patches(item, index, finishes), *weights)]
             self._reads[key] = list(dict.fromkeys(joined.from_iterable(numbers)))
         return self._reads[key]
 

@@ -50,6 +50,10 @@ class Worker:
         """Add a piece of the vectors from ``lo`` on to a part's accumulators, ``units`` of them a pixel."""
         c, (rows, columns) = self.config, layer.window.steps(piece)
         step_y, step_x = rows * patch.stride, columns * patch.units
+        if layer.once(piece):
+            part = Part(0, 1, 0, 1, True)
+        else:
+            acc += layer.lead * units
         start = source.base + part.left * step_x + part.top * step_y
         for run in runs:
             uops = self._uops(layer, piece, run, patch)
@@ -149,6 +153,14 @@ class Worker:
         self._writer.multiply(
             inner=count, dst=acc, dst_inner=self.config.out_units,
             src=acc + part.rows * part.columns * units, src_inner=self.config.out_units,
+        )  # fmt: skip
+
+    def add_once(self, units: int, part: Part, acc: int) -> None:
+        """Add what is alike for all pixels of a part, of one row, to their accumulators."""
+        step = self.config.out_units
+        self._writer.add(
+            outer=units // step, inner=part.columns, dst=acc + units, dst_outer=step, dst_inner=units, src=acc,
+            src_outer=step,
         )  # fmt: skip
 
     def join(

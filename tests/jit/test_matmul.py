@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.jit.execute import assert_exact
 from tests.jit.random_graphs import random_config
-from tilewright.config import PRESETS
+from tests.jit.test_tiled import LEAST
+from tilewright.config import PRESETS, Config
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
+from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.cost.lower_bound import layer_bounds
+from tilewright.jit.cost.lower_bound import layer_bounds, network_bound
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.matmul import int8_terms
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.lower.token_rows import folds, parts
 from tilewright.jit.reference import evaluate
 
-PYNQ = PRESETS["pynq-z2"]
+PYNQ, TINY = PRESETS["pynq-z2"], PRESETS["tiny"]
 ZERO_POINTS = (0, 0, 5, -7, -128, -127, 127)
 
 
@@ -133,6 +138,81 @@ def test_random_products_are_exact(seed: int) -> None:
         wgt_bytes=max(config.wgt_bytes, 128 * entry), acc_bytes=max(config.acc_bytes, 1 << 17),
     )  # fmt: skip
     assert_exact(_random(seed), config, seed)
+
+
+@pytest.mark.usefixtures("tiles_only")
+@pytest.mark.parametrize("seed", range(40))
+def test_random_products_in_tiles(seed: int) -> None:
+    """On memories of any size: cut in pixels, in channels of the result and in depth."""
+    config = random_config(seed + 100) if seed % 4 else list(PRESETS.values())[seed // 4 % len(PRESETS)]
+    lanes = min(config.block_in, config.block_out)
+    config = config.replace(batch=1, weight_bits=8, axi_bits=min(config.axi_bits, 8 * lanes))
+    assert_exact(_random(seed), config, seed)
+
+
+def weighted_values(heads: int, depth: int, pixels: int, offsets: tuple[int, int], merged: bool = True) -> g.Graph:
+    """Scores of the host, and values transposed."""
+    net = Products(2, p=(1, heads, pixels, pixels), v=(1, heads, depth, pixels))
+    return net.graph(net.multiply("p", "v", "o", heads, offsets, merged))
+
+
+def refused(*given: Any) -> None:
+    raise PlaceError("left out")
+
+
+@pytest.mark.parametrize(
+    ("graph", "config"),
+    [
+        (scores(3, 64, 197, (5, 0)), PYNQ), (weighted_values(3, 64, 197, (-128, 3)), PYNQ),
+        (scores(2, 20, 150, (5, -3)), TINY), (weighted_values(2, 20, 150, (-128, -3)), TINY),
+        (weighted_values(2, 20, 150, (-128, 0), merged=False), TINY), (scores(2, 40, 61, (-128, -128)), LEAST),
+        (weighted_values(2, 20, 61, (7, 1)), LEAST),
+    ],
+)  # fmt: skip
+def test_attention_of_any_size(graph: g.Graph, config: Config) -> None:
+    """Where rows of pixels do not fit memories, products are cut into tiles, in one program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "_tiled", refused)
+        with pytest.raises(PlaceError):
+            compile_graph(graph, config)
+    assert len(compile_graph(graph, config).programs) == 1
+    assert_exact(graph, config)
+
+
+@pytest.mark.usefixtures("tiles_only")
+def test_zero_points_of_pixels_cost_little_in_tiles() -> None:
+    """They are added to all pixels of a tile at once."""
+    plain, shifted = (assert_exact(weighted_values(3, 64, 197, (zero, 0)), PYNQ) for zero in (0, -128))
+    assert plain <= 1.06 * network_bound(layer_bounds(weighted_values(3, 64, 197, (0, 0)), PYNQ), PYNQ)
+    assert shifted <= 1.2 * plain
+
+
+@pytest.mark.usefixtures("tiles_only")
+def test_a_product_of_a_product_and_of_what_others_read() -> None:
+    """Tensors that are read as weights, and as pixels too; or are results themselves."""
+    net = Products(5, x=(1, 1, 24, 32))
+    q = net.project("x", "q", 32)
+    s = net.multiply(q, q, "s", 2, (3, -3))
+    out = net.multiply(s, net.multiply(s, s, "t", 2, (0, 9)), "o", 2, (1, 0))
+    graph = net.graph(q, out)
+    for config in (PYNQ, TINY):
+        assert len(compile_graph(graph, config).programs) == 1
+        assert_exact(graph, config)
+
+
+@pytest.mark.usefixtures("tiles_only")
+def test_weights_whose_pixels_are_not_written_in_turn() -> None:
+    """What a transposed convolution makes, pixel by pixel, is stored as it is by a program of its own."""
+    net = Products(6, x=(1, 1, 12, 32))
+    net.project("x", "y", 32)
+    conv = net.ops[-1]
+    assert isinstance(conv, g.Conv2D)
+    weight = net.rng.integers(-127, 128, (32, 1, 2, 32)).astype(np.int8)
+    net.ops[-1] = replace(conv, weight=weight, spread=(1, 2), padding=(0, 1, 0, 1))
+    net.tensors["y"] = g.TensorSpec("y", (1, 1, 24, 32))
+    graph = net.graph(net.multiply("y", "y", "s", 2, (3, 0)))
+    assert len(compile_graph(graph, TINY).programs) == 2
+    assert_exact(graph, TINY)
 
 
 def test_long_sequences_are_several_rows() -> None:
