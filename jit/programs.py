@@ -21,6 +21,7 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph, PartialSums
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.lower.tensors import Lowered
+from tilewright.jit.lower.token_rows import has_products
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.places import Placed, placed_plan
 from tilewright.jit.plan.planner import Planner
@@ -87,7 +88,8 @@ def best_program(
     """The fastest of several schedules, by simulated cycles, that is proven to be right.
 
     Tiles, which fit always, come first where they promise to be near the lower bound, and are tried where no other
-    schedule is, or none is right. Raises what went wrong with the best one if none is.
+    schedule is, or none is right; for products of two tensors where nothing else fits. Raises what went wrong with the
+    best one if none is.
     """
     if is_recurrent(graph):
         return _recurrent(graph, config)
@@ -153,7 +155,8 @@ def best_program(
         return None
 
     whole = partial(_tiled, forms, tiles, config)
-    tiled = policies == POLICIES and not on_chip and _promises(forms, tiles)
+    products = has_products(graph)
+    tiled = policies == POLICIES and not on_chip and not products and _promises(forms, tiles)
     if tiled:
         attempt(0, whole)
         if _near(found, SURE) and (best := proven()) is not None:
@@ -175,7 +178,7 @@ def best_program(
             attempt(len(tries), partial(_joined, forms, policy, on_chip))
         for field in ("act_bytes", "prm_entries"):
             descend(lambda plan: partial(_program, forms, policy, plan, None), field)
-    if not _near(found, NEAR):
+    if not (found if products else _near(found, NEAR)):
         tiled = True
         cycles_of_tiles = attempt(len(tries), whole)
         if policies == POLICIES and cycles_of_tiles is not None and cycles_of_tiles <= STEEP * min(c for c, _ in found):

@@ -11,6 +11,7 @@ from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.cost.tiles import AnyEstimate, fastest
 from tilewright.jit.graph import Graph
 from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.token_rows import has_products
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.plan.slicing import Sliced
@@ -49,7 +50,10 @@ class Forms:
 
     def estimate(self, config: Config, policies: Sequence[Policy] = SCHEDULES) -> AnyEstimate:
         """Cycles as one program, by the planner's model; ``policies``: those tried where it streams as a whole."""
-        return fastest(self.rows(config), config, partial(self.sliced, config), partial(self.tiles, config), policies)
+        return fastest(
+            self.rows(config), config, partial(self.sliced, config), partial(self.tiles, config), policies,
+            rows_first=has_products(self._graph),
+        )  # fmt: skip
 
     def _lowered(self, graph: Graph | Sliced, config: Config, form: tuple[Hashable, ...]) -> NetworkTables:
         key = (config.block_in, config.block_out, config.weight_bits, config.dsp_packing, *form)

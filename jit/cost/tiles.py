@@ -95,9 +95,10 @@ def in_tiles(tables: TileTables, config: Config) -> TilesEstimate | None:
 
 def fastest(
     network: NetworkTables, config: Config, sliced: Callable[[], NetworkTables | None],
-    tiles: Callable[[], TileTables], policies: Sequence[Policy] = SCHEDULES,
+    tiles: Callable[[], TileTables], policies: Sequence[Policy] = SCHEDULES, rows_first: bool = False,
 ) -> AnyEstimate:  # fmt: skip
-    """The least over rows, rows of slices of channels where others do not fit, and tiles.
+    """The least over rows, rows of slices of channels where others do not fit, and tiles; ``rows_first``: tiles where
+    nothing else fits.
 
     Raises :class:`PlaceError` naming memory, layer and amounts if the network cannot run.
     """
@@ -105,10 +106,7 @@ def fastest(
     streamed = streaming(planner, policies)
     if streamed is not None and streamed.cycles <= _ROWS_NEAR * max(streamed.busy.values()):
         return streamed
-    try:
-        tiled = in_tiles(tiles(), config)
-    except PlaceError:  # an operator has no form in tiles
-        tiled = None
+    tiled = None if rows_first else _in_tiles(tiles, config)
     found: list[AnyEstimate] = [each for each in (streamed, tiled) if each is not None]
     near = tiled is not None and tiled.cycles <= _TILES_NEAR * max(tiled.busy.values())
     if streamed is None and not near:
@@ -117,6 +115,15 @@ def fastest(
             planner = Planner(cut, config)
             rows.append(streaming(planner, policies) or grouped(planner))
         found += [each for each in rows if isinstance(each, Estimate)]
+        if not found and rows_first and (tiled := _in_tiles(tiles, config)) is not None:
+            found = [tiled]
         if not found:
             raise PlaceError(str(rows[-1]))
     return min(found, key=lambda each: each.cycles)
+
+
+def _in_tiles(tiles: Callable[[], TileTables], config: Config) -> TilesEstimate | None:
+    try:
+        return in_tiles(tiles(), config)
+    except PlaceError:  # an operator has no form in tiles
+        return None

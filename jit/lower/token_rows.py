@@ -17,8 +17,12 @@ def folds(graph: Graph) -> bool:
     """Whether no operator of a graph looks at more than a pixel, or at products of two tensors; of images the rows are
     many as they are."""
     single = all(len(shape) < 4 or shape[1] == 1 for op in graph.ops for shape in _shapes(graph, op))
-    products = any(isinstance(op, g.MatMul) for op in graph.ops)
-    return (single or products) and all(_by_pixel(graph, op) for op in graph.ops)
+    return (single or has_products(graph)) and all(_by_pixel(graph, op) for op in graph.ops)
+
+
+def has_products(graph: Graph) -> bool:
+    """Whether a graph multiplies two tensors. Tiles are tried for it where rows do not fit, and nowhere else."""
+    return any(isinstance(op, g.MatMul) for op in graph.ops)
 
 
 def _shapes(graph: Graph, op: Op) -> list[tuple[int, ...]]:

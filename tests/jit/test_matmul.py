@@ -16,7 +16,10 @@ from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit import programs
 from tilewright.jit.compiler import compile_graph
+from tilewright.jit.cost.estimate import Estimate
+from tilewright.jit.cost.forms import Forms
 from tilewright.jit.cost.lower_bound import layer_bounds, network_bound
+from tilewright.jit.cost.tiles import TilesEstimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.matmul import int8_terms
 from tilewright.jit.lower.rules import lower
@@ -175,8 +178,18 @@ def test_attention_of_any_size(graph: g.Graph, config: Config) -> None:
         patch.setattr(programs, "_tiled", refused)
         with pytest.raises(PlaceError):
             compile_graph(graph, config)
+    assert isinstance(Forms(graph).estimate(config), TilesEstimate)
     assert len(compile_graph(graph, config).programs) == 1
     assert_exact(graph, config)
+
+
+def test_rows_stay_where_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = scores(3, 16, 130, (-128, 3))
+    (found,) = compile_graph(graph, PYNQ).programs
+    assert isinstance(Forms(graph).estimate(PYNQ), Estimate)
+    monkeypatch.setattr(programs, "_tiled", refused)
+    (rows,) = compile_graph(graph, PYNQ).programs
+    assert found.instructions == rows.instructions
 
 
 @pytest.mark.usefixtures("tiles_only")
