@@ -202,7 +202,8 @@ class OnnxSource(Source):
         for layer in layers:
             if not layer.proven and (wanted or (self.exact == "default" and layer.compared)):
                 built.doubtful.append(layer)
-                share = "for some sums" if layer.compared else f"{100 * layer.worst:.2g} % of the sums of a channel"
+                share = f"for {100 * layer.worst:.2g} % of the sums that a channel can reach"
+                share = "for some sums" if layer.compared else share
                 raise Unsupported(f"would not always give ONNX Runtime's own integers ({share}; {layer.method})")
 
     def _lower(self, unit: Unit, values: PreparedValues) -> None:

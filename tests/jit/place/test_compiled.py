@@ -19,6 +19,7 @@ from tilewright.compiling import CompileError
 from tilewright.config import PRESETS
 from tilewright.fuzz.cases import case_inputs
 from tilewright.fuzz.tflite_net import TfliteNet
+from tilewright.jit.errors import PlaceError
 from tilewright.jit.place import placed
 from tilewright.jit.place.energy import Power
 from tilewright.jit.place.execute import compile_placed, simulate_placed
@@ -26,6 +27,7 @@ from tilewright.jit.place.placed import place_source
 from tilewright.jit.place.problem import PlacementError
 from tilewright.jit.place.settle import settle
 from tilewright.jit.source import open_source
+from tilewright.jit.tiled import build as tiled_build
 from tilewright.runtime.random_inputs import random_inputs
 from tilewright.runtime.records import OBJECTIVES, Objective
 
@@ -138,8 +140,15 @@ def test_what_it_cannot_do_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("cores", [1, 2])
-def test_what_fits_in_no_program_is_the_cpu_s(objective: Objective, cores: int, tmp_path: Path) -> None:
+def test_what_fits_in_no_program_is_the_cpu_s(
+    objective: Objective, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the greedy placement too, which the best is compared with: it is not a reason for having none."""
+
+    def refuse(*_: object) -> None:
+        raise PlaceError("a product that fits in no tiles")
+
+    monkeypatch.setattr(tiled_build, "product_layer", refuse)
     net = TfliteNet(1)
     a, b = (net.input((1, 1, 16, 512)) for _ in range(2))
     product = net.batch_matmul(a, b, turned_b=True)
