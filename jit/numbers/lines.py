@@ -32,4 +32,5 @@ def line(least: Float, most: Float, at: NDArray[np.integer], slopes: tuple[float
         left, right = np.where((grows >= 0) & ~wide, middle, left), np.where((grows <= 0) | wide, middle, right)
     lower, upper, _ = bounds(left)
     none = np.where(np.isfinite(lower), lower + 1, np.where(np.isfinite(upper), upper - 1, 0.0))
-    return left, np.where(np.isfinite(lower + upper), (lower + upper) / 2, none)
+    bound = np.isfinite(lower) & np.isfinite(upper)
+    return left, np.where(bound, (np.where(bound, lower, 0) + np.where(bound, upper, 0)) / 2, none)

@@ -236,8 +236,8 @@ def test_a_model_partly_on_the_cpu_is_explored_part_by_part(tmp_path: Path) -> N
     evaluator = Evaluator(parts, None, ("latency", "throughput"))
     found = evaluator(make_space(PRESETS["tiny"], {"prm_entries": 32}), {})
     cycles = sum(found.cycles.values())
-    assert found.values["latency"] == pytest.approx(2 * cycles / Config().clock_mhz, abs=1e-3)
-    assert found.values["throughput"] == pytest.approx(1e6 * Config().clock_mhz / cycles, rel=1e-4)
+    assert found.values["latency"] == pytest.approx(2 * cycles / PRESETS["tiny"].clock_mhz, abs=1e-3)
+    assert found.values["throughput"] == pytest.approx(1e6 * PRESETS["tiny"].clock_mhz / cycles, rel=1e-4)
 
 
 def test_a_model_that_is_all_the_cpus_is_refused_with_its_operators(tmp_path: Path) -> None:
