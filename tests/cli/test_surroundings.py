@@ -44,15 +44,20 @@ def shell(folder: Path, line: str, **environment: str | None) -> subprocess.Comp
     )
 
 
+def complaints(done: subprocess.CompletedProcess[bytes]) -> bytes:
+    """The error stream without lines of progress, which come where a machine is slow."""
+    return re.sub(rb"(?m)^[\w ]+ \d+/\d+\n", b"", done.stderr)
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_a_full_disk_is_an_error_and_a_closed_output_is_none(folder: Path, line: str) -> None:
     full = shell(folder, f"tilewright {line} > /dev/full")
-    assert (full.returncode, full.stderr) == (2, b"tilewright: the output: no space left on device\n")
+    assert (full.returncode, complaints(full)) == (2, b"tilewright: the output: no space left on device\n")
     closed = shell(folder, f"tilewright {line} >&- <&-")
-    assert (closed.returncode, closed.stderr) == (0, b"")
+    assert (closed.returncode, complaints(closed)) == (0, b"")
     gone = shell(folder, f"tilewright {line} | true; exit ${{PIPESTATUS[0]}}")
     assert gone.returncode in (0, 2)  # 0: all of it fitted in the pipe before its reader went
-    assert gone.stderr == b""
+    assert complaints(gone) == b""
 
 
 def test_outputs_are_whole_where_streams_are_closed(folder: Path) -> None:
