@@ -1,4 +1,4 @@
-"""Refusals and defects: which exceptions may leave work to the CPU, and what becomes of all others.
+"""Refusals and defects: which exceptions send work to the CPU, and how all others are reported.
 
 A rule refuses an operator with :class:`~tilewright.jit.errors.Unsupported`, a schedule fails with a
 :class:`~tilewright.errors.TilewrightError`. Any other exception (a TypeError, an IndexError) is a defect of the

@@ -19,7 +19,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import Add, Conv2D, DepthwiseConv2D, Multiply, Pairwise, Requant, Requantize, Scale
 from tilewright.jit.layers.builder import LITERT, Layer, Operand, Output
-from tilewright.jit.numbers.float_pairs import Term, fit_product, fit_sum
+from tilewright.jit.numbers.float_pairs import Product, Sum, Term, fit_product, fit_sum
 from tilewright.jit.numbers.float_tables import add_table
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, exact_shift, identity_requant, input_scale, make_requant
 from tilewright.jit.reference import apply_requant, apply_scale
@@ -101,7 +101,7 @@ def add(
 ) -> str:  # fmt: skip
     """The sum of two tensors, each with a scale of its own, or (LiteRT's) their difference.
 
-    ``unsigned``: whether ONNX Runtime adds uint8, of which other sums are rounded than of int8.
+    ``unsigned``: whether the operands are uint8, whose sums ONNX Runtime rounds at other places than those of int8.
     """
     if layer.semantics != LITERT:
         q = out.quantisation
@@ -110,11 +110,17 @@ def add(
         return add_fitted(layer, a, b, out, wanted, -128 if unsigned else 0)
     both = pair(layer, a, b)
     channels = both.big.shape[3]
+    requant, first, second = _litert_sum(a, b, out, channels, subtract)
+    layer.report_exact(channels)
+    scales = both.ordered(first, second)
+    return layer.emit(Add, both.inputs, both.big.shape, out.quantisation, requant=requant, **scales)
+
+
+def _litert_sum(a: Operand, b: Operand, out: Output, channels: int, subtract: bool) -> tuple[Requant, Scale, Scale]:
+    """What LiteRT requantises a sum with, and scales its operands with."""
     twice_max, requant = _sum_constants((a.scale, b.scale), out, channels)
     first, second = (input_scale(x.scale / twice_max, x.zero_point) for x in (a, b))
-    scales = both.ordered(first, negated(second) if subtract else second)
-    layer.report_exact(channels)
-    return layer.emit(Add, both.inputs, both.big.shape, out.quantisation, requant=requant, **scales)
+    return requant, first, negated(second) if subtract else second
 
 
 def add_constant(
@@ -211,22 +217,21 @@ def add_fitted(
 ) -> str:
     """A sum or difference fitted to its results for all 65,536 pairs: ``wanted`` (256, 256), a first, unclamped.
 
-    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Where no constants give
-    all, the nearest are taken, and that is stated.
+    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Where no constants give all, LiteRT's are
+    taken, which are near, and that is stated.
     """
     both = pair(layer, a, b)
     q, channels = out.quantisation, both.big.shape[3]
     ratios = [float(np.float32(x.scale) / np.float32(q.scale)) for x in (a, b)]
     terms = Term(ratios[0], a.zero_point), Term(-ratios[1] if subtract else ratios[1], b.zero_point)
     fitted = fit_sum(wanted, terms, origin, out.lo, out.hi, channels)
-    if fitted is None:
-        twice_max, requant = _sum_constants((a.scale, b.scale), out, channels)
-        first, second = (input_scale(x.scale / twice_max, x.zero_point) for x in (a, b))
-        second = negated(second) if subtract else second
-        acc = apply_scale(_VALUES, first)[:, None] + apply_scale(_VALUES, second)[None, :]
+    if fitted is not None:
+        layer.report_exact(channels, _PAIRS)
+    else:
+        requant, *scales = _litert_sum(a, b, out, channels, subtract)
+        fitted = Sum((scales[0], scales[1]), requant)
+        acc = apply_scale(_VALUES, scales[0])[:, None] + apply_scale(_VALUES, scales[1])[None, :]
         _report_nearest(layer, requant, acc, np.clip(wanted, out.lo, out.hi))
-        return layer.emit(Add, both.inputs, both.big.shape, q, requant=requant, **both.ordered(first, second))
-    layer.report_exact(channels, _PAIRS)
     corrections = tuple((number ^ both.swapped, scale) for number, scale in fitted.corrections)
     return layer.emit(
         Add, both.inputs, both.big.shape, q, requant=fitted.requant, corrections=corrections,
@@ -236,8 +241,7 @@ def add_fitted(
 
 def _report_nearest(layer: Layer, requant: Requant, acc: NDArray[np.int32], wanted: NDArray[np.int64]) -> None:
     """States for how many of all pairs, with these accumulators, the result is another one than ``wanted``."""
-    one = replace(requant, **{name: getattr(requant, name)[:1] for name in ("bias", "multiplier", "shift", "offset")})
-    wrong = np.abs(apply_requant(acc[..., None], one)[..., 0] - wanted)
+    wrong = np.abs(apply_requant(acc[..., None], requant.of(slice(1)))[..., 0] - wanted)
     layer.report(
         LayerExactness(
             layer.name, layer.semantics, len(requant.bias), 0, bound=int(wrong.max()), worst=float((wrong > 0).mean()),
@@ -249,20 +253,20 @@ def _report_nearest(layer: Layer, requant: Requant, acc: NDArray[np.int32], want
 def multiply_fitted(layer: Layer, a: Operand, b: Operand, out: Output, wanted: NDArray[np.int64], origin: int) -> str:
     """A product fitted to its results for all 65,536 pairs: ``wanted`` (256, 256), a first, unclamped.
 
-    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Where no constants give
-    all, the nearest are taken, and that is stated.
+    ``origin``: see :func:`~tilewright.jit.numbers.float_pairs.fit_sum`. Where no constants give all, LiteRT's are
+    taken, which are near, and that is stated.
     """
     both = pair(layer, a, b)
     q, channels = out.quantisation, both.big.shape[3]
     terms = Term(a.scale / q.scale, a.zero_point), Term(b.scale, b.zero_point)
     fitted = fit_product(wanted, terms, q.zero_point, origin, out.lo, out.hi, channels)
-    if fitted is None:
+    if fitted is not None:
+        layer.report_exact(channels, _PAIRS)
+    else:
         requant = _product_requant((a.scale, b.scale), out, channels)
+        fitted = Product((exact_shift(a.zero_point), exact_shift(b.zero_point)), requant)
         acc = (_VALUES.astype(np.int32) - a.zero_point)[:, None] * (_VALUES.astype(np.int32) - b.zero_point)[None, :]
         _report_nearest(layer, requant, acc, np.clip(wanted, out.lo, out.hi))
-        scales = both.ordered(exact_shift(a.zero_point), exact_shift(b.zero_point))
-        return layer.emit(Multiply, both.inputs, both.big.shape, q, requant=requant, **scales)
-    layer.report_exact(channels, _PAIRS)
     return layer.emit(
         Multiply, both.inputs, both.big.shape, q, requant=fitted.requant, **both.ordered(*fitted.scales)
     )  # fmt: skip

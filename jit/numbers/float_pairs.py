@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, requantize, rescale, scale_round
 from tilewright.jit.graph import Requant, Scale
-from tilewright.jit.numbers.float_scaling import float32_constants, thresholds
+from tilewright.jit.numbers.float_scaling import float32_constants, step_offset, thresholds
 from tilewright.jit.numbers.lines import line
-from tilewright.jit.numbers.scales import NotRepresentable, exact_shift, quantize_multiplier
+from tilewright.jit.numbers.scales import NotRepresentable, exact_shift, linear_scale, quantize_multiplier
 
 Int64 = NDArray[np.int64]
 _VALUES = np.arange(-128, 128, dtype=np.int64)
@@ -143,7 +143,7 @@ def _through(steps: _Steps, terms: tuple[Term, Term], first: int, conflicts: int
         steps = steps.turned
     own, other = terms[first], terms[1 - first]
     try:
-        scale = _scale(own, own.ratio * steps.unit)
+        scale = linear_scale(own.zero_point, own.ratio * steps.unit)
         a = _rescaled(scale)
         low, high = _interval(steps, a)
         moved = a
@@ -158,7 +158,7 @@ def _through(steps: _Steps, terms: tuple[Term, Term], first: int, conflicts: int
         ends = sorted((slope * (1 - 1e-4), slope * (1 + 1e-4)))
         bounds = [np.where(np.abs(v) < _FREE // 2, v + s, s * np.inf)[:, None] for v, s in ((low, -0.5), (high, 0.5))]
         slopes, height = line(bounds[0], bounds[1], at, (ends[0], ends[1]))
-        second = _scale(other, float(slopes[0]))
+        second = linear_scale(other.zero_point, float(slopes[0]))
         b = _rescaled(second)
     except NotRepresentable:
         return None
@@ -199,17 +199,6 @@ def _table(low: Int64, high: Int64) -> Scale | None:
             content = np.roll(nearest, 128).astype(np.int8).tobytes()  # at the values modulo 256
             return replace(exact_shift(0), multiplier=exact_shift(0).multiplier << bits, table=content)
     return None
-
-
-def _scale(term: Term, slope: float) -> Scale:
-    """``(x - zero_point) * slope``, rounded half up."""
-    size, shift = quantize_multiplier(abs(slope) * 2.0**-RESCALE_LEFT_SHIFT)
-    if not size:
-        raise NotRepresentable(f"a scale ratio of {term.ratio:.3g}")
-    multiplier = -size if slope < 0 else size
-    return Scale(
-        bias=-(term.zero_point << RESCALE_LEFT_SHIFT), multiplier=multiplier, shift=shift, rounding=Rounding.SINGLE
-    )
 
 
 def _rescaled(scale: Scale) -> Int64:
@@ -294,18 +283,5 @@ def _product_stages(
         if shift > 58:  # results times 2^shift are to fit 64 bits
             multiplier, shift = multiplier >> (shift - 58), 58
         yield bits, (bias, multiplier, shift, 0), Rounding.EVEN, after
-        offset = _offset((product << bits) + bias, goal - after, multiplier, shift, lo - after, hi - after)
+        offset = step_offset((product << bits) + bias, goal - after, multiplier, shift, lo - after, hi - after)
         yield bits, (bias, multiplier, shift, offset), Rounding.SINGLE, after
-
-
-def _offset(acc: Int64, goal: Int64, multiplier: int, shift: int, lo: int, hi: int) -> int:
-    """The constant, beside the half, that puts every step of the goal where the accumulators need it, if any does."""
-    order = np.argsort(acc, axis=None, kind="stable")
-    sorted_acc, sorted_goal = acc.reshape(-1)[order], np.maximum.accumulate(goal.reshape(-1)[order])
-    levels = np.arange(lo + 1, hi + 1, dtype=np.int64)
-    first = np.searchsorted(sorted_goal, levels)
-    levels, first = levels[(first > 0) & (first < acc.size)], first[(first > 0) & (first < acc.size)]
-    least = np.max((levels << shift) - sorted_acc[first] * multiplier, initial=-(1 << 62))
-    most = np.min((levels << shift) - sorted_acc[first - 1] * multiplier - 1, initial=1 << 62)
-    half = 1 << (shift - 1) if shift else 0
-    return int(min(max(min(max(half, least), most) - half, -_LIMIT), _LIMIT - 1))

@@ -275,3 +275,19 @@ def _nudged(stairs: _Stairs, multiplier: Int64, shift: Int64, rows: NDArray[np.i
         active, steps, left, right = active[going], steps.take(going), left[going], right[going]
         middle = (left + right) >> 1
     return result
+
+
+def step_offset(acc: Int64, goal: Int64, multiplier: int, shift: int, lo: int, hi: int) -> int:
+    """The constant beside the half that puts every step of ``goal`` where the accumulators need it, if any does.
+
+    ``acc``: accumulators of any shape, ``goal``: the result of each less the zero point, within [lo, hi].
+    """
+    order = np.argsort(acc, axis=None, kind="stable")
+    sorted_acc, sorted_goal = acc.reshape(-1)[order], np.maximum.accumulate(goal.reshape(-1)[order])
+    levels = np.arange(lo + 1, hi + 1, dtype=np.int64)
+    first = np.searchsorted(sorted_goal, levels)
+    levels, first = levels[(first > 0) & (first < acc.size)], first[(first > 0) & (first < acc.size)]
+    least = np.max((levels << shift) - sorted_acc[first] * multiplier, initial=-(1 << 62))
+    most = np.min((levels << shift) - sorted_acc[first - 1] * multiplier - 1, initial=1 << 62)
+    half = 1 << (shift - 1) if shift else 0
+    return int(min(max(min(max(half, least), most) - half, -(1 << 31)), (1 << 31) - 1))

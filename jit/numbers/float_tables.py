@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, rescale, scale_round
+from tilewright.isa.arithmetic import Rounding, rescale, scale_round
 from tilewright.jit.graph import Requant, Scale
-from tilewright.jit.numbers.scales import NotRepresentable, quantize_multiplier
+from tilewright.jit.numbers.float_scaling import step_offset
+from tilewright.jit.numbers.scales import NotRepresentable, linear_scale
 
 _VALUES = np.arange(-128, 128, dtype=np.int64)
 _FAR = np.float32(2**31)  #: where int32 ends, beyond all 8-bit results
@@ -112,31 +113,13 @@ def fit(
     for folded in (0, zero_point) if zero_point else (0,):
         most = min(_ROOM, _ROOM - 1 - int(np.ceil(np.log2(largest + abs(folded)))))
         for fraction in range(most, max(most - 6, 1), -1):
-            size, shift = quantize_multiplier(abs(ratio) * 2.0 ** (fraction - RESCALE_LEFT_SHIFT))
-            multiplier, bias = -size if ratio < 0 else size, -(zero_in << RESCALE_LEFT_SHIFT)
-            scale = Scale(bias=bias, multiplier=multiplier, shift=shift, rounding=Rounding.SINGLE)
-            acc = rescale(_VALUES, bias, multiplier, shift, 0, Rounding.SINGLE) + np.int64(folded << fraction)
-            tuned = _offset(acc, goal, zero_point - folded, lo, hi, fraction)
+            scale, after = linear_scale(zero_in, ratio * 2.0**fraction), zero_point - folded
+            scaled = rescale(_VALUES, scale.bias, scale.multiplier, scale.shift, 0, Rounding.SINGLE)
+            acc = scaled + np.int64(folded << fraction)
+            tuned = step_offset(acc, goal - after, 1, fraction, lo - after, hi - after)
             for rounding, offset in ((Rounding.SINGLE, tuned), (Rounding.SINGLE, 0), (Rounding.EVEN, 0)):
-                got = scale_round(acc, 1, fraction, offset, rounding) + zero_point - folded
+                got = scale_round(acc, 1, fraction, offset, rounding) + after
                 if (np.clip(got, lo, hi) == goal).all():
                     constants = folded << fraction, 1, fraction, offset
-                    return scale, Requant.alike(channels, *constants, rounding, zero_point - folded, lo, hi)
+                    return scale, Requant.alike(channels, *constants, rounding, after, lo, hi)
     return None
-
-
-def _offset(acc: NDArray[np.int64], goal: NDArray[np.int64], zero_point: int, lo: int, hi: int, fraction: int) -> int:
-    """The constant, beside the half, that puts every step of the goal where the accumulators need it, if one does."""
-    order = np.argsort(acc, kind="stable")
-    sorted_acc, sorted_goal = acc[order], goal[order]
-    least, most = -(1 << 31), (1 << 31) - 1
-    for level in range(lo + 1, hi + 1):
-        reached = sorted_goal >= level
-        if reached.all() or not reached.any():
-            continue
-        target = (level - zero_point) << fraction
-        first = int(sorted_acc[np.argmax(reached)])
-        last = int(sorted_acc[len(reached) - 1 - np.argmin(reached[::-1])])
-        least, most = max(least, target - first), min(most, target - last - 1)
-    half = 1 << (fraction - 1)
-    return min(max(min(max(half, least), most) - half, -(1 << 31)), (1 << 31) - 1)

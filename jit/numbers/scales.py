@@ -126,6 +126,16 @@ def exact_shift(zero_point: int) -> Scale:
     return Scale(bias=-zero_point << RESCALE_LEFT_SHIFT, multiplier=1 << 10, shift=30, rounding=Rounding.SINGLE)
 
 
+def linear_scale(zero_point: int, slope: float) -> Scale:
+    """A Scale that gives ``(x - zero_point) * slope``, rounded half up; the slope may be negative.
+
+    Raises NotRepresentable for a slope beyond the datapath.
+    """
+    size, shift = quantize_multiplier(abs(slope) * 2.0**-RESCALE_LEFT_SHIFT)
+    multiplier = -size if slope < 0 else size
+    return Scale(bias=-(zero_point << RESCALE_LEFT_SHIFT), multiplier=multiplier, shift=shift, rounding=Rounding.SINGLE)
+
+
 def average_requant(count: int, channels: int, lo: int, hi: int, unsigned: bool = False) -> Requant:
     """``sum / count`` rounded half away from zero, as one multiplication; ``unsigned``: half up, as uint8 averages.
 
@@ -141,17 +151,7 @@ def average_requant(count: int, channels: int, lo: int, hi: int, unsigned: bool 
     for shift in range(30 + int(math.log2(count)), 15, -1):
         multiplier = (1 << shift) // count + 1
         if multiplier < 1 << 31 and (scale_round(sums, multiplier, shift, 0, Rounding.SINGLE) == wanted).all():
-            full = np.full(channels, multiplier, np.int32)
-            return Requant(
-                bias=np.full(channels, moved * count, np.int32),
-                multiplier=full,
-                shift=np.full(channels, shift, np.int32),
-                offset=np.zeros(channels, np.int32),
-                rounding=Rounding.SINGLE,
-                zero_point=-moved,
-                lo=lo,
-                hi=hi,
-            )
+            return Requant.alike(channels, moved * count, multiplier, shift, 0, Rounding.SINGLE, -moved, lo, hi)
     raise NotRepresentable(f"the average of {count} values has no exact reciprocal")
 
 
@@ -167,14 +167,7 @@ def mean_requant(scale_in: float, zero_in: int, scale_out: float, zero_out: int,
     multiplier = (multiplier << fold) // count
     shift = 31 - (exponent - fold)
     require_int32(multiplier, shift, 255 * count)
-    return Requant(
-        bias=np.full(channels, -zero_in * count, np.int32),
-        multiplier=np.full(channels, multiplier, np.int32),
-        shift=np.full(channels, shift, np.int32),
-        offset=np.zeros(channels, np.int32),
-        rounding=Rounding.DOUBLE,
-        zero_point=zero_out,
-    )
+    return Requant.alike(channels, -zero_in * count, multiplier, shift, 0, Rounding.DOUBLE, zero_out)
 
 
 def softmax_constants(scale: float, beta: float = 1.0) -> tuple[int, int, int]:
@@ -197,6 +190,4 @@ IDENTITY_SCALE = Scale(bias=0, multiplier=1 << 30, shift=30 + RESCALE_LEFT_SHIFT
 @lru_cache(maxsize=256)
 def identity_requant(channels: int, lo: int = -128, hi: int = 127) -> Requant:
     """acc -> act unchanged but for the clamp."""
-    one = np.full(channels, 1 << 30, np.int32)
-    zero = np.zeros(channels, np.int32)
-    return Requant(zero, one, np.full(channels, 30, np.int32), zero, Rounding.SINGLE, 0, lo, hi)
+    return Requant.alike(channels, 0, 1 << 30, 30, 0, Rounding.SINGLE, 0, lo, hi)

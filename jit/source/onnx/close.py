@@ -1,4 +1,4 @@
-"""Which float32 tensors become 8-bit ones where close results are asked for.
+"""Which float32 tensors become 8-bit ones under the policy ``close``.
 
 Layers run on the accelerator between 8-bit tensors. A file that leaves others between its layers (the sum of a residual
 and a convolution, a SiLU, a pool) gets a QuantizeLinear and a DequantizeLinear at each of them, with a range that is
@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.graph import HOST_KINDS, Graph, Interpreted
-from tilewright.jit.source.base import Built, SourceOperator
 from tilewright.jit.source.input_ranges import state_ranges
 from tilewright.jit.source.onnx import elements, functions, reduce, resize
 from tilewright.jit.source.onnx.constants import stored
+from tilewright.jit.source.onnx.layerwise import Layers
 from tilewright.jit.source.onnx.pairs import Pair, made, takes_pairs
 from tilewright.jit.source.onnx.prepared import Node, Prepared
 from tilewright.jit.source.onnx.units import PASSIVE, WEIGHTED, Unit, is_dequantised
@@ -31,16 +31,6 @@ from tilewright.runtime.random_inputs import sample_inputs
 _SEED = 21  #: of the sample inputs: not those that results are compared on
 _CLAMPS = ("Relu", "Clip")  #: part of the layer that they follow
 _MOVES = (*PASSIVE, *elements.KINDS, *reduce.EXTREMES, "MaxPool")  #: results are elements of what is read
-
-
-class Layers(Protocol):
-    """What is asked of an opened file."""
-
-    operators: list[SourceOperator]
-    units: list[Unit]
-    prepared: Prepared
-
-    def build(self, host: Mapping[int, str]) -> Built: ...
 
 
 S = TypeVar("S", bound=Layers)

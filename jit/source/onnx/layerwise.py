@@ -26,7 +26,7 @@ Array = NDArray[Any]
 
 
 class Layers(Protocol):
-    """What is asked of an opened file."""
+    """An opened file, as far as its layers are looked at one by one."""
 
     path: Path
     operators: list[SourceOperator]

@@ -268,8 +268,7 @@ def truncated(site: Site) -> str:
 def _quotient(whole: int, more: int, channels: int) -> Requant:
     """``(acc + more) >> bits``, of a power of two."""
     bits = whole.bit_length() - 1
-    one, half = np.full(channels, 1, np.int32), whole // 2
-    return Requant(one * 0, one, one * bits, one * (more - half), Rounding.SINGLE, 0)
+    return Requant.alike(channels, 0, 1, bits, more - whole // 2, Rounding.SINGLE, 0)
 
 
 def _confirm_integers(site: Site, x: Operand, over: Grid, stages: list[Requant], signed: bool) -> None:
