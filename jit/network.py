@@ -45,6 +45,7 @@ class CompiledModel:
             for index in op.covers:
                 placed.setdefault(index, (place, reason))
         known = {layer.name: layer for layer in self.model.exactness}
+        refused = {layer.name: layer.worst for layer in self.model.built.doubtful}
         entries = []
         for operator in self.model.source.operators:
             if operator.added:
@@ -57,12 +58,13 @@ class CompiledModel:
                 exact = layer.method
             if place in ("accelerator", "host") and layer is not None and not layer.proven and layer.bound:
                 exact = f"{layer.exact} of {layer.channels} channels, the others within {layer.bound} LSB"
-            entries.append(
-                {
-                    "name": operator.name, "op": operator.kind, "macs": operator.macs, "place": place,
-                    "reason": reason, "exact": exact, "title": operator.title,
-                }
-            )  # fmt: skip
+            entry = {
+                "name": operator.name, "op": operator.kind, "macs": operator.macs, "place": place,
+                "reason": reason, "exact": exact, "title": operator.title,
+            }  # fmt: skip
+            if place == "interpreter" and operator.name in refused:
+                entry["in_doubt"] = refused[operator.name]
+            entries.append(entry)
         return entries
 
 

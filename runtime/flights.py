@@ -129,7 +129,10 @@ class Flight:
             timings.unpack_s += self.clock() - start
         else:
             run_host_step(step, environment, self.artifact.blobs, self._going_on(step))
-            timings.host_s += self.clock() - start
+            seconds = self.clock() - start
+            timings.host_s += seconds
+            if isinstance(step, InterpreterStep):
+                timings.interpreted_s[step.operators] = timings.interpreted_s.get(step.operators, 0.0) + seconds
 
     def _going_on(self, step: Step) -> Interpreter | None:
         """A stream's own interpreter for a step with a state."""

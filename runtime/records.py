@@ -55,9 +55,11 @@ class _Placed(Named):
 
 
 class _Operator(_Placed, total=False):
-    """The same with what the file calls its result."""
+    """The same with what the file calls its result, and of what falls back because it is not proven the share of the
+    sums that are in doubt."""
 
     title: str
+    in_doubt: Annotated[float, Range(0, 1)]
 
 
 class Measured(TypedDict):

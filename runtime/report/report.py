@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,20 @@ class Timings:
     launch_s: float = 0.0
     unpack_s: float = 0.0
     host_s: float = 0.0
+    interpreted_s: dict[tuple[str, ...], float] = field(default_factory=dict)  #: of host_s, by operators of a step
 
 
 def sum_timings(parts: Iterable[Timings]) -> Timings:
     """What several took together."""
-    return Timings(*(sum(values) for values in zip(*(astuple(part) for part in parts))))
+    total = Timings()
+    for part in parts:
+        total.pack_s += part.pack_s
+        total.launch_s += part.launch_s
+        total.unpack_s += part.unpack_s
+        total.host_s += part.host_s
+        for operators, seconds in part.interpreted_s.items():
+            total.interpreted_s[operators] = total.interpreted_s.get(operators, 0.0) + seconds
+    return total
 
 
 @dataclass(frozen=True)
@@ -130,9 +139,27 @@ class Report:
                 f"{len(doubtful)} operators are not proven exact for every input ({first}); tilewright inspect lists "
                 "them, --exact proven leaves them to the CPU"
             )
+        if fallen := self._fallback():
+            notes.append(fallen)
         if options.get("fast_host"):
             notes.append("operators on the host ran in fast kernels, which may differ from the reference by an LSB")
         return notes
+
+    def _fallback(self) -> str:
+        """What it costs that operators fall back because they are not proven; empty where none does."""
+        shares = {o["name"]: o["in_doubt"] for o in self.artifact.options.get("operators", []) if "in_doubt" in o}
+        if not shares:
+            return ""
+        steps = {names: s for names, s in self.timings.interpreted_s.items() if not shares.keys().isdisjoint(names)}
+        most = max(shares, key=shares.__getitem__)
+        beside = len({name for names in steps for name in names} - shares.keys())
+        milliseconds = 1e3 * sum(steps.values()) / self.inferences
+        return (
+            f"{len(shares)} operators fall back to the interpreter because they are not proven (most in doubt: {most}, "
+            f"for {100 * shares[most]:.2g} % of the sums that a channel can reach). They take {milliseconds:.2f} ms of "
+            f"this PC in {len(steps)} steps{f', with {beside} more operators' if beside else ''}, and the accelerator "
+            f"is launched {len(launches(self.runs))} times; --exact close keeps them on it"
+        )
 
     @property
     def timed(self) -> bool:
@@ -256,7 +283,11 @@ class Report:
             "stream": self.stream,
             "compile_s": self.artifact.compile_seconds,
             "simulate_s": self.timings.launch_s,
-            "host": asdict(self.timings),
+            "host": {key: value for key, value in asdict(self.timings).items() if key != "interpreted_s"},
+            "interpreted_ms": [
+                {"operators": [*operators], "ms": 1e3 * seconds / self.inferences}
+                for operators, seconds in self.timings.interpreted_s.items()
+            ],
             "engines": self.engines(),
             "stalls": self._stalls(),
             "layers": self.layers,

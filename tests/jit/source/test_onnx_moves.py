@@ -150,6 +150,22 @@ def test_sums_over_any_axes(kind: str, axes: tuple[int, ...], dtype: str, tmp_pa
     assert not interpreted(OnnxSource(tmp_path / "m.onnx", exact="close").build({}))
 
 
+def test_a_report_says_what_falls_back_and_what_that_costs(tmp_path: Path) -> None:
+    b = NetBuilder(3, "uint8")
+    x, made = b.real_input(SHAPE), node("ReduceMean", axes=[1, 2, 3])
+    b.output(b.pair(made(b, x.name), (1, 1, 1, 1), 0.0331, -5).name, (1, 1, 1, 1))
+    exe = tw.compile(b.save(tmp_path / "m.onnx"), "tiny", cache=False)
+    (fallen,) = (op for op in exe.artifact.options["operators"] if "in_doubt" in op)
+    assert (fallen["op"], fallen["place"]) == ("ReduceMean", "interpreter")
+    assert 0 < fallen["in_doubt"] < 1
+    _, report = exe.run(np.zeros(SHAPE, np.float32))
+    (note,) = (note for note in report.notes if "fall back" in note)
+    assert f"{fallen['name']}, for {100 * fallen['in_doubt']:.2g} % of the sums" in note
+    (step,) = report.to_dict()["interpreted_ms"]
+    assert fallen["name"] in step["operators"]
+    assert f" {step['ms']:.2f} ms of this PC" in note
+
+
 def test_means_that_are_ties_belong_to_the_interpreter(tmp_path: Path) -> None:
     """Half of all sums of two are; the weights of 1 of a mean over channels make it no convolution."""
     for axes, shape in (([1], (1, 2, 6, 4)), ([2], (1, 8, 2, 4))):
