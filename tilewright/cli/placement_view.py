@@ -111,17 +111,48 @@ def _described(title: str, found: Solution | None, placed: Placed) -> list[str]:
         count = len(launches(placed.costs, found))
         compared += f", of {count} launch{'es' * (count != 1)} in which cores exchange through memory that they share"
     cost = _cycles(found.cost) if placed.costs.energies is None else _microjoules(found.cost)
-    return [f"{title:>10}  {cost}{compared}", *(f"{'':12}{_part(part, found, placed)}" for part in found.parts)]
+    lines = [f"{_place(part)}: {_span(part, placed)}, {_own_cost(part, found, placed)}" for part in found.parts]
+    return [f"{title:>10}  {cost}{compared}", *(f"{'':12}{line}" for line in (*lines, *_sum(found, placed)))]
 
 
-def _part(part: Part, found: Solution, placed: Placed) -> str:
+def _span(part: Part, placed: Placed) -> str:
     ops = [placed.costs.graph.ops[k] for k in members(part.operators)]
-    span = ops[0].name if len(ops) == 1 else f"{ops[0].name} to {ops[-1].name} ({len(ops)} operators)"
-    energies = placed.costs.energies
-    moved = sum(placed.costs.moves(part)) if part.replicas and found is placed.exchanging else 0
-    time = (placed.costs.part_time(part) or 0) - moved
-    cost = _cycles(time) if energies is None else _microjoules(energies.of_part(part))
-    return f"{_place(part)}: {span}, {cost}"
+    return ops[0].name if len(ops) == 1 else f"{ops[0].name} to {ops[-1].name} ({len(ops)} operators)"
+
+
+def _times(part: Part, placed: Placed) -> tuple[int, int]:
+    """Cycles of a part on cores, and on the CPU, which packs and unpacks too."""
+    cpu = placed.costs.cpu_time(part)
+    return (placed.costs.part_time(part) or 0) - cpu, cpu
+
+
+def _own_cost(part: Part, found: Solution, placed: Placed) -> str:
+    costs = placed.costs
+    if costs.energies is not None:
+        return _microjoules(costs.energies.of_part(part))
+    cores, cpu = _times(part, placed)
+    if not part.replicas:
+        return _cycles(cpu)
+    if placed.objective == "throughput":
+        return f"{_cycles(-(-cores // part.replicas))}, and {_cycles(cpu)} of the CPU"
+    return _cycles(cores if found is placed.exchanging else cores + cpu)
+
+
+def _sum(found: Solution, placed: Placed) -> list[str]:
+    """How the costs of the parts make the cost of the whole, where they do not just add up."""
+    times = [(part.replicas, *_times(part, placed)) for part in found.parts]
+    if placed.objective == "throughput":
+        cpu = -(-sum(cpu for _, _, cpu in times) // placed.costs.jobs)
+        if found is placed.pipeline:
+            which = f"the slowest part on cores, {_cycles(max(-(-cores // max(n, 1)) for n, cores, _ in times))}"
+        else:
+            together = -(-sum(cores for _, cores, _ in times) // placed.costs.config.cores)
+            which = f"the parts on cores together, {_cycles(together)}"
+        return [f"the slower decides: {which}, or the CPU, {_cycles(cpu)}"]
+    if found is not placed.exchanging:
+        return []
+    moved = found.cost - sum(cores if n else cpu for n, cores, cpu in times)
+    return [f"CPU: moves tensors around the launches, {_cycles(moved)}"]
 
 
 #: what of a part each of several cores computes

@@ -110,6 +110,30 @@ def test_inspect_prints_costs_and_cuts(capsys: pytest.CaptureFixture[str]) -> No
     assert "--objective speed: must be one of latency, throughput, energy" in capsys.readouterr().err
 
 
+def number(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+@pytest.mark.parametrize("objective", ["latency", "throughput"])
+def test_the_parts_that_inspect_prints_make_the_cost_of_the_whole(
+    objective: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "two.toml"
+    config.write_text("cores = 2\n")
+    line = ["inspect", str(DIGITS), "--placement", "--objective", objective, "--config", str(config)]
+    assert main(line) == 0
+    text = capsys.readouterr().out
+    found = re.findall(r"^ +([a-z ]+?)  ([\d,]+)(?:, .*)?\n((?: {12}.*\n)+)", text, re.MULTILINE)
+    assert len(found) >= 3
+    for title, whole, lines in found:
+        if objective == "throughput":
+            core, cpu = map(number, re.findall(r"(?:together|cores|CPU), ([\d,]+)", lines.splitlines()[-1]))
+            assert max(core, cpu) == number(whole), title
+        else:
+            parts = [line for line in lines.splitlines() if "the host carries" not in line]
+            assert sum(number(part.rpartition(", ")[2]) for part in parts) == number(whole), title
+
+
 def test_inspect_shows_what_is_linked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On several cores compile makes parts that follow one another one launch, with doorbells instead of the host."""
     config = tmp_path / "two.toml"
