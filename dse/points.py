@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilewright.dse.evaluate import cost
@@ -23,6 +23,7 @@ class Point:
     metrics: dict[str, float] = field(default_factory=dict)  #: objectives known beside those asked for
     simulated: dict[str, Any] | None = None  #: outcome of the second fidelity: values, cycles or reason
     synthesised: dict[str, Any] | None = None  #: outcome of the third
+    judged: dict[str, float] = field(default_factory=dict)  #: values by which :func:`judged` compared it
 
     @property
     def feasible(self) -> bool:
@@ -31,9 +32,9 @@ class Point:
 
     @property
     def best_values(self) -> dict[str, float]:
-        """Every objective by the best fidelity that knows it."""
+        """Every objective by the best fidelity that knows it; of a point that was judged, the value that counted."""
         later = [(outcome or {}).get("values", {}) for outcome in (self.simulated, self.synthesised)]
-        return {**self.values, **later[0], **later[1]}
+        return {**self.values, **later[0], **later[1], **self.judged}
 
 
 def from_outcome(number: int, params: Mapping[str, Value], outcome: Mapping[str, Any]) -> Point:
@@ -45,13 +46,12 @@ def from_outcome(number: int, params: Mapping[str, Value], outcome: Mapping[str,
 def front(points: Iterable[Point], objectives: tuple[str, ...]) -> list[Point]:
     """Feasible points that no other beats in every objective; of equal ones the confirmed, then the first.
 
-    Sorted by the objectives, as :func:`comparable` has them.
+    Sorted by the objectives. What is returned has the values by which :func:`judged` compared it.
     """
-    feasible = [point for point in points if point.feasible]
-    known = comparable(feasible, objectives)
+    feasible = [point for point in judged(points, objectives) if point.feasible]
     best: dict[tuple[float, ...], Point] = {}
     for point in sorted(feasible, key=lambda p: (p.synthesised is None, p.simulated is None, p.number)):
-        best.setdefault(tuple(cost(name, known[point.number][name]) for name in objectives), point)
+        best.setdefault(tuple(cost(name, point.best_values[name]) for name in objectives), point)
     kept: list[tuple[float, ...]] = []
     for costs in sorted(best):
         if not any(all(a <= b for a, b in zip(other, costs, strict=True)) for other in kept):
@@ -59,20 +59,23 @@ def front(points: Iterable[Point], objectives: tuple[str, ...]) -> list[Point]:
     return [best[costs] for costs in kept]
 
 
-def comparable(points: Iterable[Point], objectives: tuple[str, ...]) -> dict[int, dict[str, float]]:
-    """Values by number, made fit to be compared between points that different fidelities have seen.
+def judged(points: Iterable[Point], objectives: tuple[str, ...]) -> list[Point]:
+    """The points with values that can be compared though different fidelities have seen them.
 
     An estimate that is a little too good would push its own confirmed value off the front. So where a fidelity has
     not seen a point, each of its values is made worse by the worst factor found where it has: an estimate beats a
-    confirmed value only by more than estimates have been wrong.
+    confirmed value only by more than estimates have been wrong. These values are also what is shown.
     """
-    known = {point.number: (point, dict(point.values)) for point in points}
+    found = list(points)
+    values = {point.number: dict(point.values) for point in found if point.values}
     for fidelity in ("simulated", "synthesised"):
-        seen = {n: outcome.get("values", {}) for n, (p, _) in known.items() if (outcome := getattr(p, fidelity))}
+        outcomes = {p.number: getattr(p, fidelity) for p in found if p.values}
+        seen = {number: outcome.get("values", {}) for number, outcome in outcomes.items() if outcome is not None}
+        sound = [point.number for point in found if point.number in seen and point.feasible]
         for name in objectives:
-            factors = [v[name] / known[n][1][name] for n, v in seen.items() if name in v and known[n][1][name]]
+            factors = [seen[n][name] / values[n][name] for n in sound if name in seen[n] and values[n][name]]
             # the worst: of what is maximised the smallest; never one that makes an estimate better
             worst = max([1.0, *factors]) if cost(name, 1.0) > 0 else min([1.0, *factors])
-            for n, (_, values) in known.items():
-                values[name] = seen[n].get(name, values[name]) if n in seen else values[name] * worst
-    return {n: values for n, (_, values) in known.items()}
+            for n, known in values.items():
+                known[name] = seen[n].get(name, known[name]) if n in seen else known[name] * worst
+    return [replace(point, judged=values.get(point.number, {})) for point in found]

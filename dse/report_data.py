@@ -78,6 +78,7 @@ def _row(search: Search, point: Point) -> dict[str, Any]:
     return {
         "trial": point.number,
         "values": point.best_values,
+        "estimated_values": point.values,
         "fidelity": "simulator" if point.simulated else "analytical",
         "cycles": cycles,
         "analytical_cycles": point.cycles,

@@ -17,7 +17,7 @@ from typing import Any
 from tilewright.config import Config
 from tilewright.dse.evaluate import Evaluator
 from tilewright.dse.evaluation import ANALYTICAL, SIMULATOR, SYNTHESIS, Task, version
-from tilewright.dse.points import Point, from_outcome, front
+from tilewright.dse.points import Point, from_outcome, front, judged
 from tilewright.dse.pool import InProcess, Pool
 from tilewright.dse.proposals import BATCH, SAMPLERS, Proposals, SearchError, Seen, import_optuna
 from tilewright.dse.space import Space, Value
@@ -78,8 +78,8 @@ class Search:
         return self.points()
 
     def points(self) -> list[Point]:
-        """Every trial of the last :meth:`run`, by number."""
-        return list(self._points.values())
+        """Every trial of the last :meth:`run`, by number, with the values by which fronts compare it."""
+        return judged(self._points.values(), self.evaluator.objectives)
 
     def confirm_front(
         self, most: int, progress: Progress = silent, fidelity: str = SIMULATOR, watch: Watch | None = None
@@ -111,7 +111,7 @@ class Search:
             outcomes = self._evaluated(fidelity, wanted, known, 0, progress, most, title, done)
             for point in chosen:
                 found: dict[str, Any] = {attribute: outcomes[point.number]}
-                self._points[point.number] = dataclasses.replace(point, **found)
+                self._points[point.number] = dataclasses.replace(self._points[point.number], **found)
             done += len(chosen)
             if watch is not None:
                 watch(self.points())
@@ -122,8 +122,8 @@ class Search:
 
         Of points with equal values one is taken: the others differ in what the models do not see.
         """
-        left = [p for p in self.points() if p.feasible and p not in taken]
-        seen = [p.values for p in (*taken, *left) if p in taken or getattr(p, attribute) is not None]
+        left = [p for p in self._points.values() if p.feasible and p.number not in {q.number for q in taken}]
+        seen = [p.values for p in taken] + [p.values for p in left if getattr(p, attribute) is not None]
         chosen: list[Point] = []
         while left and len(chosen) < count:
             layer = front(left, self.evaluator.objectives)

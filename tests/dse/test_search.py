@@ -20,7 +20,7 @@ from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS
 from tilewright.dse.evaluate import Evaluator, Network, ObjectiveError, Outcome
 from tilewright.dse.evaluation import Task
-from tilewright.dse.points import comparable
+from tilewright.dse.points import judged
 from tilewright.dse.pool import InProcess, Params, Result
 from tilewright.dse.proposals import BATCH, Proposals, Seen
 from tilewright.dse.search import Point, Search, SearchError, front
@@ -291,8 +291,9 @@ def test_an_estimate_does_not_push_its_confirmed_twin_off_the_front() -> None:
         point(3, 120.0, 60.0, {"latency": 118.0, "throughput": 61.0}),  # a pessimistic estimate improves no other
     ]
     assert [p.number for p in front(points, objectives)] == [2, 0, 3]
-    assert comparable(points, objectives)[1] == {"latency": 101.0 * 1.1, "throughput": 49.0 * 0.9}
-    assert front(points, objectives)[0].best_values["latency"] == 90.0  # what is shown is what the model said
+    assert judged(points, objectives)[1].best_values == {"latency": 101.0 * 1.1, "throughput": 49.0 * 0.9}
+    assert front(points, objectives)[0].best_values["latency"] == 90.0 * 1.1  # what is shown is what is compared
+    assert [p.number for p in front(judged(points, objectives), objectives)] == [2, 0, 3]
 
 
 def test_a_front_by_three_fidelities() -> None:
@@ -306,6 +307,7 @@ def test_a_front_by_three_fidelities() -> None:
     ]  # fmt: skip
     assert [p.number for p in front(points, ("latency", "dsp"))] == [0, 4]
     assert points[0].best_values == {"latency": 11.0, "dsp": 120.0}
+    assert front(points, ("latency", "dsp"))[1].best_values == {"latency": 33.0, "dsp": 50.0}
 
 
 def test_wrong_requests_are_named(tmp_path: Path) -> None:

@@ -20,15 +20,15 @@ def _print_parameters(wanted: bool) -> None:
         return
     from rich.table import Table
 
-    from tilewright.config import Config
+    from tilewright.config import DEFAULT_CONFIG, PRESETS
     from tilewright.dse.evaluate import OBJECTIVES
     from tilewright.dse.space import describe_parameters
     from tilewright.terminal import output_console
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for title in ("parameter", "legal values", "pynq-z2", "varied by default"):
+    for title in ("parameter", "legal values", DEFAULT_CONFIG, "varied by default"):
         table.add_column(title, overflow="fold")
-    for row in describe_parameters(Config()):
+    for row in describe_parameters(PRESETS[DEFAULT_CONFIG]):
         table.add_row(*row)
     console = output_console()
     console.print(table)
@@ -143,6 +143,11 @@ def _summary(found: Exploration) -> None:
         say(f"  trial {point.number:<5} {values}  ({how})  {search.config(point).name}")
     if len(points) > SHOWN:
         say(f"  and {len(points) - SHOWN} more")
+    for name in search.evaluator.objectives:
+        changes = [p.best_values[name] / p.values[name] - 1 for p in points if not p.simulated and p.values[name]]
+        if any(changes):
+            worst = max(changes, key=abs)
+            say(f"estimated {name} is shown {worst:+.1%}: as far as an estimate was too good where it was simulated")
     best = search.config(points[0])
     expected = clock.estimate(best, search.evaluator.board)
     if best.clock_mhz > expected.high:
