@@ -20,6 +20,7 @@ from tilewright.dse.resources import BOARDS, Resources, excess, limits, shared, 
 from tilewright.dse.space import Space, Value
 from tilewright.dse.synthesis import synthesised
 from tilewright.errors import TilewrightError
+from tilewright.hw.parts import unknown_board
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import SCHEDULES as SCHEDULES_TRIED
 from tilewright.jit.cost.shared import shared_interval
@@ -114,7 +115,7 @@ class Evaluator:
         if len(set(objectives)) != len(objectives) or not objectives:
             raise ObjectiveError("objectives: one or more, each named once")
         if board is not None and board not in BOARDS:
-            raise ObjectiveError(f"{board}: no such board; the boards are {', '.join(BOARDS)}")
+            raise ObjectiveError(unknown_board(board))
         if clock_source not in CLOCKS:
             raise ObjectiveError(f"{clock_source}: no such clock; it is one of {', '.join(CLOCKS)}")
         for name, needs in (("area", "is a share of a board's resources"), ("model", "depends on the board's part")):

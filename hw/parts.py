@@ -7,6 +7,8 @@ HPC0 and HPC1, which pass by the processor's caches for what is not marked to be
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 PARTS: dict[str, dict[str, int]] = {
     "XC7Z020": {"lut": 53200, "ff": 106400, "dsp": 220, "bram36": 140, "axi_bits": 64, "axi_ports": 4},
     "XCZU3EG": {"lut": 70560, "ff": 141120, "dsp": 360, "bram36": 216, "axi_bits": 128, "axi_ports": 6},
@@ -23,6 +25,16 @@ BOARDS = {
 FAMILIES = {"XC7Z020": "xc7", "XCZU3EG": "xcup", "XCZU7EV": "xcup", "XCK26": "xcup"}
 
 DEFAULT_PART = "XC7Z020"  #: of a Config that names no board
+
+
+def unknown_board(name: str) -> str:
+    """What is said of a name that no board has: which there are, and how one is added."""
+    near = get_close_matches(name, BOARDS, n=1)
+    known = ", ".join(f"{board} ({part})" for board, part in BOARDS.items())
+    return (
+        f"{name}: no such board; {f'did you mean {near[0]}? The' if near else 'the'} boards are {known}; take one with "
+        "the part of yours, or add a file to hw/boards/data, a line to hw/parts.py and a preset"
+    )
 
 
 def part_of(board: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
-from tilewright.config import Config
+from tilewright.config import DEFAULT_CONFIG, PRESETS, Config
 from tilewright.isa.expression import text as written
 from tilewright.isa.functions import AluOp, Combine, Function, Rounding
 from tilewright.isa.spec import (
@@ -66,7 +66,7 @@ _ENUMS: tuple[tuple[str, type[IntEnum]], ...] = (
 
 def blocks() -> dict[str, list[str]]:
     """What of the page is generated, by name, as lines of Markdown."""
-    config = Config()
+    config = PRESETS[DEFAULT_CONFIG]
     found: dict[str, Iterable[str]] = {
         "config": [f"Numbers are for the default config, `{config.name}`; widths of others follow the rules given."],
         "memories": _memories(config),

@@ -193,7 +193,7 @@ def test_presets_are_the_named_ones() -> None:
         assert preset.name == name
         assert Config.from_toml(preset.to_toml()) == preset
     default = PRESETS["pynq-z2"]
-    assert default == Config().replace(axi_ports=2)
+    assert default == Config(name="pynq-z2", axi_ports=2)
     assert (default.batch, default.block_in, default.block_out, default.weight_bits) == (1, 16, 16, 8)
     assert (default.act_bytes, default.wgt_bytes, default.acc_bytes) == (64 * KIB, 256 * KIB, 128 * KIB)
     assert (default.axi_bits, default.clock_mhz, default.dram_latency) == (64, 100, 32)
@@ -204,12 +204,41 @@ def test_configs_are_frozen() -> None:
         Config().batch = 2  # type: ignore[misc]
 
 
+def test_a_file_says_what_differs_from_a_preset(tmp_path: Path) -> None:
+    path, tiny = tmp_path / "mine.toml", PRESETS["tiny"]
+    for text, base, name in (
+        ("weight_bits = 4", "pynq-z2", "mine"),
+        ('base = "tiny"\nweight_bits = 4', "tiny", "mine"),
+        ('base = "tiny"\nname = "yours"\nweight_bits = 4', "tiny", "yours"),
+        (tiny.replace(name="tiny", weight_bits=4).to_toml(), "tiny", "mine"),
+    ):
+        path.write_text(text)
+        assert load_config(path) == PRESETS[base].replace(name=name, weight_bits=4)
+    path.write_text(tiny.to_toml())
+    assert load_config(path) == tiny
+    (tmp_path / "kv260.toml").write_text("weight_bits = 4")
+    assert load_config(tmp_path / "kv260.toml").name == "custom"
+    path.write_text('base = "tinny"')
+    with pytest.raises(ConfigError, match=r"mine\.toml: 'tinny': no such preset; did you mean tiny\? The presets are"):
+        load_config(path)
+
+
+def test_a_changed_copy_does_not_carry_the_name_of_a_preset() -> None:
+    tiny = PRESETS["tiny"]
+    assert tiny.replace(weight_bits=4).name == "custom"
+    assert tiny.replace(clock_mhz=tiny.clock_mhz).name == "tiny"
+    assert tiny.replace(name="mine").replace(weight_bits=4).name == "mine"
+    assert Config().name == "custom"
+
+
 def test_load_config(tmp_path: Path) -> None:
     assert load_config("tiny") is PRESETS["tiny"]
     assert load_config(Config()) == Config()
     path = tmp_path / "mine.toml"
-    path.write_text('name = "mine"\nact_bytes = 131072\n')
-    assert load_config(path) == Config(name="mine", act_bytes=131072)
+    path.write_text('name = "theirs"\nact_bytes = 131072\n')
+    assert load_config(path) == PRESETS["pynq-z2"].replace(name="theirs", act_bytes=131072)
+    with pytest.raises(ConfigError, match=r"^pynqz2: no such preset .*; did you mean pynq-z2\? The presets are"):
+        load_config("pynqz2")
     with pytest.raises(ConfigError, match=r"^nope: no such preset or \.toml file; the presets are pynq-z2, "):
         load_config("nope")
     with pytest.raises(ConfigError, match=r"gone\.toml: cannot be read: "):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from tilewright import cache as artifact_cache
-from tilewright.config import Config, load_config
+from tilewright.config import DEFAULT_CONFIG, Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.files import is_special, name_of, read_bytes
 from tilewright.kinds import function, shown
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 class CompileError(TilewrightError):
     """A model cannot be compiled as it was asked for; names the model and what is in the way."""
-
-
-DEFAULT_CONFIG = "pynq-z2"
 
 
 class Named(TypedDict, total=False):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -29,6 +29,8 @@ LONGEST_INSTRUCTION = 40  #: bytes of an instruction on the Config with the wide
 AXI_BURST_BEATS = {3: 16, 4: 256}  #: longest incrementing burst by version of AXI (IHI 0022: AxLEN of 4 and 8 bits)
 #: entries of each data buffer of a memory port of Zynq-7000 (UG585) and UltraScale+ (UG1085)
 PORT_BUFFER_BEATS = 128
+DEFAULT_CONFIG = "pynq-z2"
+CUSTOM = "custom"  #: the name of a Config that was given none
 
 
 class ConfigError(TilewrightError):
@@ -39,7 +41,7 @@ class ConfigError(TilewrightError):
 class Config:
     """Parameters of one accelerator. Raises :class:`ConfigError` on construction if any is out of range."""
 
-    name: str = declared("pynq-z2", "what people call it", cosmetic=True)
+    name: str = declared(CUSTOM, "what people call it", cosmetic=True)
     board: str = declared("pynq-z2", "board whose resource limits apply; empty for none", cosmetic=True)
     batch: int = declared(1, "images that a GEMM takes at once (BATCH)", "images", 1, 16)
     block_in: int = declared(16, "input channels of an act vector (BLOCK_IN)", "channels", 4, 64)
@@ -213,11 +215,19 @@ class Config:
     # -- conversions -----------------------------------------------------------------------------------
 
     def replace(self, **changes: Any) -> Config:
-        """A copy with some parameters changed; validated like any other."""
+        """A copy with some parameters changed; validated like any other.
+
+        A preset's name stays with the preset: without a ``name`` among the changes, the copy is called ``custom``.
+        """
         unknown = changes.keys() - PARAMETERS.keys()
         if unknown:
-            raise ConfigError(_unknowndeclared(sorted(unknown)[0]))
-        return dataclasses.replace(self, **changes)
+            raise ConfigError(_unknown(sorted(unknown)[0]))
+        changed = dataclasses.replace(self, **changes)
+        return changed if "name" in changes else changed._named(CUSTOM)
+
+    def _named(self, otherwise: str) -> Config:
+        """With another name if this one is that of a preset which differs."""
+        return self if PRESETS.get(self.name, self) == self else dataclasses.replace(self, name=otherwise)
 
     def differences(self, other: Config) -> list[str]:
         """One line per parameter of the fingerprint in which two configs differ, e.g. ``block_in: 16 != 8``."""
@@ -235,7 +245,7 @@ class Config:
         instance("parameters", values, Mapping, "a mapping of names to values", error=ConfigError)
         for key in values:
             if key not in PARAMETERS:
-                raise ConfigError(_unknowndeclared(key))
+                raise ConfigError(_unknown(key))
         return cls(**values)
 
     def to_toml(self) -> str:
@@ -244,7 +254,11 @@ class Config:
 
     @classmethod
     def from_toml(cls, text: str, source: str = "config") -> Config:
-        """Parse TOML text; ``source`` names the file in error messages."""
+        """Parse TOML text: parameters that differ from those of the preset ``base`` (the default preset's).
+
+        ``source`` names the file in error messages. A Config without a name, or with that of a preset from which it
+        differs, is called ``custom``.
+        """
         instance(f"{source}: text", text, str, "TOML text", error=ConfigError)
         try:
             values = read_toml(text)
@@ -253,7 +267,8 @@ class Config:
         except ValueError as error:
             raise ConfigError(f"{source}: not valid TOML: {error}") from error
         try:
-            return cls.from_dict(values)
+            base = preset(values.pop("base", DEFAULT_CONFIG))
+            return base.replace(**{"name": base.name, **values})._named(CUSTOM)
         except ConfigError as error:
             raise ConfigError(f"{source}: {error}") from error
 
@@ -328,15 +343,19 @@ PARAMETERS: dict[str, Parameter] = {f.name: f.metadata["parameter"] for f in dat
 COSMETIC = tuple(name for name, parameter in PARAMETERS.items() if parameter.cosmetic)
 
 
-def _unknowndeclared(name: str) -> str:
-    near = get_close_matches(name, PARAMETERS, n=1, cutoff=0.8)
-    meant = f"did you mean {near[0]}? The" if near else "the"
-    return f"{name}: no such parameter; {meant} parameters are {', '.join(PARAMETERS)}"
+def _unknown(name: str) -> str:
+    return f"{name}: no such parameter; {_meant(name, PARAMETERS, 'parameters')}"
+
+
+def _meant(name: str, names: Collection[str], what: str) -> str:
+    """Which of the ``names`` may have been meant, and what there is."""
+    near = get_close_matches(name, names, n=1, cutoff=0.7)
+    return f"{f'did you mean {near[0]}? The' if near else 'the'} {what} are {', '.join(names)}"
 
 
 def _presets() -> dict[str, Config]:
     base = Config()
-    zynq = base.replace(axi_ports=2)  # two of the four HP ports, for 21 LUTs
+    zynq = base.replace(name="pynq-z2", axi_ports=2)  # two of the four HP ports, for 21 LUTs
     mpsoc = base.replace(
         axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, act_banks=8, dram_latency=64, clock_mhz=106
     )
@@ -369,11 +388,20 @@ def _presets() -> dict[str, Config]:
     }  # fmt: skip
 
 
-PRESETS: dict[str, Config] = _presets()
+PRESETS: dict[str, Config] = {}
+PRESETS |= _presets()
+
+
+def preset(name: str) -> Config:
+    """The preset of a name. Raises :class:`ConfigError`, with the names that there are, for any other."""
+    if not isinstance(name, str) or name not in PRESETS:
+        raise ConfigError(f"{shown(name)}: no such preset; {_meant(str(name), PRESETS, 'presets')}")
+    return PRESETS[name]
 
 
 def load_config(name_or_path: str | Path | Config) -> Config:
-    """A preset by name, or a TOML file by path (anything with a ``.toml`` suffix or a directory part).
+    """A preset by name, or a TOML file by path (anything with a ``.toml`` suffix or a directory part), whose name is
+    the Config's if it has none of its own.
 
     Raises :class:`ConfigError` naming the presets if it is neither.
     """
@@ -386,7 +414,8 @@ def load_config(name_or_path: str | Path | Config) -> Config:
     path = Path(text)
     if path.suffix == ".toml" or path.parent != Path("."):
         try:
-            return Config.from_toml(read_text(path), source=text)
+            config = Config.from_toml(read_text(path), source=text)
+            return config.replace(name=path.stem) if config.name == CUSTOM and path.stem not in PRESETS else config
         except FileError as error:
             raise ConfigError(str(error)) from error
-    raise ConfigError(f"{text}: no such preset or .toml file; the presets are {', '.join(PRESETS)}")
+    raise ConfigError(f"{text}: no such preset or .toml file; {_meant(text, PRESETS, 'presets')}")

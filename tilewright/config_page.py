@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tilewright.config import KIB, PARAMETERS, PRESETS, Config
+from tilewright.config import DEFAULT_CONFIG, KIB, PARAMETERS, PRESETS
 from tilewright.pages import write
 from tilewright.parameters import Parameter
 
@@ -20,13 +20,14 @@ def _parameters() -> Iterator[str]:
     yield "| parameter | default | unit | range | meaning |"
     yield "|---|---|---|---|---|"
     for name, parameter in PARAMETERS.items():
-        default = _text(parameter, getattr(Config(), name))
+        default = _text(parameter, getattr(PRESETS[DEFAULT_CONFIG], name))
         star = " *" if parameter.cosmetic else ""
         yield f"| `{name}`{star} | {default} | {parameter.unit} | {_range(parameter)} | {parameter.doc} |"
 
 
 def _presets() -> Iterator[str]:
-    base, others = Config(), [preset for preset in PRESETS.values() if preset != Config()]
+    base = PRESETS[DEFAULT_CONFIG]
+    others = [preset for preset in PRESETS.values() if preset is not base]
     yield f"What the other presets change in the default, `{base.name}`:\n"
     yield f"| parameter | {' | '.join(f'`{preset.name}`' for preset in others)} |"
     yield "|---|" + "---|" * len(others)

@@ -174,9 +174,10 @@ def sweep_space(board: str, file: str | Path | None, flags: Sequence[str]) -> Sp
     """The Configs to try: the board's preset, and what the options vary. Raises :class:`ExploreProblem`."""
     from tilewright.dse.resources import BOARDS
     from tilewright.dse.space import load_space, make_space, parse_flag
+    from tilewright.hw.parts import unknown_board
 
     if board not in BOARDS:
-        raise ExploreProblem(f"--board {board}: no such board; the boards are {', '.join(BOARDS)}")
+        raise ExploreProblem(f"--board {unknown_board(board)}")
     given = dict(parse_flag(text) for text in flags)
     base = load_config(board)
     return make_space(base, given) if file is None else load_space(Path(file), base, given)

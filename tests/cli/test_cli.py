@@ -221,7 +221,9 @@ def test_a_disk_that_is_full_at_the_last_output_leaves_none(
 def test_names_that_do_not_exist_are_one_line_each(shell: Shell, toy: Path, artifact: Path) -> None:
     assert "none.tflite: cannot be read: no such file" in shell.fails("run", "none.tflite")
     assert "none.tflite: cannot be read" in shell.fails("inspect", "none.tflite")
-    assert "pynq-z9: no such preset or .toml file; the presets are " in shell.fails("run", toy, "--config", "pynq-z9")
+    assert "pynq-z9: no such preset or .toml file; did you mean pynq-z2? The" in shell.fails(
+        "run", toy, "--config", "pynq-z9"
+    )
     assert "x.toml: cannot be read" in shell.fails("compile", toy, "--config", "x.toml", "-o", "a.twa")
     assert "device gpu: no such device; available: " in shell.fails("run", toy, "--device", "gpu")
     assert "device gpu: no such device" in shell.fails("run", artifact, "--device", "gpu")

@@ -56,7 +56,9 @@ def test_config_show_is_toml_that_loads(capsys: Captured, tmp_path: Path) -> Non
 
 
 def test_config_show_of_nothing_known(capsys: Captured, tmp_path: Path) -> None:
-    assert _error(capsys, ["config", "show", "pynq"]).startswith("pynq: no such preset or .toml file; the presets are")
+    assert _error(capsys, ["config", "show", "pynq"]).startswith(
+        "pynq: no such preset or .toml file; did you mean pynq-z2? The"
+    )
     (tmp_path / "bad.toml").write_text("block_in = 17")
     message = _error(capsys, ["config", "show", str(tmp_path / "bad.toml")])
     assert message == f"{tmp_path}/bad.toml: block_in = 17: must be a power of two from 4 to 64"

@@ -78,6 +78,7 @@ LEGAL = """
     board = ""
     block_in = 8   # TOML
     block_out = 8
+    axi_ports = 1
 }
 .segment x input size=32
 .segment "y out" output size=0x20 repeat_stride=4096

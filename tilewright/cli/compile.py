@@ -10,7 +10,6 @@ import typer
 from tilewright.arguments import UsageProblem, refuse_vain
 from tilewright.cli.paths import READ, WRITTEN
 from tilewright.cli.placing import (
-    DEFAULT_CONFIG,
     FAST_HOST,
     JOBS,
     OBJECTIVE,
@@ -24,7 +23,7 @@ from tilewright.cli.placing import (
     refuse_compiled,
 )
 from tilewright.cli.run import artifact_of
-from tilewright.config import load_config
+from tilewright.config import DEFAULT_CONFIG, load_config
 from tilewright.files import check_writable
 from tilewright.printable import say
 from tilewright.runtime import records

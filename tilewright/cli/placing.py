@@ -11,8 +11,6 @@ from tilewright.arguments import UsageProblem, refuse_vain
 from tilewright.cli.paths import READ
 from tilewright.runtime import records
 
-DEFAULT_CONFIG = "pynq-z2"
-
 FAST_HOST = "Let operators on the CPU use faster kernels, which may differ from the reference by an LSB."
 OBJECTIVE = "Place operators on cores and CPU by what they cost here: for one inference, many in flight, or energy."
 OBJECTIVES = "|".join(records.OBJECTIVES)

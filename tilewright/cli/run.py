@@ -18,7 +18,6 @@ from tilewright.arguments import UsageProblem, refuse_vain
 from tilewright.arrays import load_inputs, save_outputs
 from tilewright.cli.paths import FOLDER, READ, WRITTEN
 from tilewright.cli.placing import (
-    DEFAULT_CONFIG,
     FAST_HOST,
     JOBS,
     OBJECTIVE,
@@ -31,7 +30,7 @@ from tilewright.cli.placing import (
     exact_of,
     refuse_compiled,
 )
-from tilewright.config import load_config
+from tilewright.config import DEFAULT_CONFIG, load_config
 from tilewright.errors import TilewrightError
 from tilewright.files import (
     check_directory_writable,
