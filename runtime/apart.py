@@ -1,108 +1,254 @@
-"""An interpreter in a process of its own: what ends that process is an error here, and no more.
+"""Interpreters in processes of their own: what ends or hangs such a process is an error here, and no more.
 
-``python -m tilewright.runtime.apart MODULE:NAME`` makes the interpreter there. Pickles go both ways through its
-standard streams: the arguments, then the inputs of each inference; for each an answer, or what an exception says.
+Loading LiteRT takes longer than most of its models do, so one process loads it (the server: ``python -m
+tilewright.runtime.apart``) and forks for every interpreter. Pickles go both ways through a socket of each: how to make
+the interpreter, then the inputs of each inference; for each an answer, or what an exception says.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import hashlib
 import importlib
 import os
 import pickle
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
+import time
 import weakref
-from collections.abc import Callable, Sequence
-from typing import IO, Any
+from collections.abc import Callable
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-Array = NDArray[Any]
+#: seconds without an answer after which a process is taken for hung: the slowest networks take a board minutes
+LIMIT = 1800.0
+#: what the server loads before it forks
+_LOADED = ("ai_edge_litert.interpreter", "ai_edge_litert.schema_py_generated", "tilewright.runtime.interpreters")
+_NUMBER = struct.Struct("q")  #: a process, or how it ended
+_UNKNOWN = 1 << 32  #: in the place of how it ended
 
 
 class Ended(RuntimeError):
-    """The process ended instead of answering; says by what."""
+    """The process ended instead of answering, or did not answer in time."""
 
 
-class Apart:
-    """``make(*arguments)``, and then its calls, in a process that ends with this object.
+class _Process:
+    """One that the server has forked, at the other end of a socket."""
 
-    ``make``: found by its name in its module. Raises RuntimeError for what an exception says there, Ended for the
-    process's own end.
-    """
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self.channel, self.number = _fork()
+        self.answers = self.channel.makefile("rb")
+        self.is_well = True
 
-    def __init__(self, make: Callable[..., Callable[[Sequence[Array]], list[Array]]], *arguments: Any) -> None:
-        place = f"{make.__module__}:{make.__qualname__}"
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__, place],  # -P: nothing from the current folder
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what the kernels say about themselves, and of their end
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            start_new_session=True,  # Ctrl-C is for this process
-        )
-        weakref.finalize(self, _end, self._process)
-        self._ask(arguments, "this model")
-
-    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
-        answer: list[Array] = self._ask(list(inputs), "these numbers")
-        return answer
-
-    def _ask(self, question: Any, what: str) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+    def ask(self, question: Any, what: str) -> Any:
+        """The answer; ``what`` is asked about. Raises RuntimeError and Ended as :class:`Apart` does."""
+        if self.owner != os.getpid():
+            raise Ended("loaded before this process was forked; load the model again")
+        well, self.is_well = self.is_well, False
         try:
-            _send(self._process.stdin, question)
-            said, answer = pickle.load(self._process.stdout)
+            self.channel.settimeout(LIMIT)
+            self.channel.sendall(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
+            said, answer = pickle.load(self.answers)
+        except TimeoutError as error:
+            _kill(self.number)
+            raise Ended(f"{what} took the kernels longer than {LIMIT:g} s, which ended their process") from error
         except (OSError, EOFError, pickle.UnpicklingError) as error:
-            raise Ended(f"{what} ended the process of the kernels, {_how(self._process.wait())}") from error
+            raise Ended(f"{what} ended the process of the kernels, {_how(_status(self.number))}") from error
+        except BaseException:  # Ctrl-C: an answer that comes now is to no question
+            _kill(self.number)
+            raise
+        self.is_well = well
         if said:
             raise RuntimeError(said)
         return answer
 
+    def close(self) -> None:
+        """It ends by itself, for nobody asks any more."""
+        self.answers.close()
+        self.channel.close()
 
-def _send(stream: IO[bytes], value: Any) -> None:
-    pickle.dump(value, stream, pickle.HIGHEST_PROTOCOL)
-    stream.flush()
+
+_KEPT = 32  #: processes that are kept
+_IDLE: list[tuple[bytes, _Process]] = []  #: what is made there, by its digest; the latest used last
 
 
-def _how(code: int) -> str:
+class Apart:
+    """``make(*arguments)``, and then its calls, in a process that nothing else is made in.
+
+    ``make``: found by its name in its module. ``about`` is what the attribute of this name says there, if there is one.
+    The process is kept for a while behind this object's end: the same, made again, is made there, anew. Raises
+    RuntimeError for what an exception says there, Ended for the process's own end.
+    """
+
+    def __init__(self, make: Callable[..., Callable[[Any], Any]], *arguments: Any) -> None:
+        wanted = pickle.dumps((make, arguments), pickle.HIGHEST_PROTOCOL)
+        key = hashlib.sha256(wanted).digest()
+        self._process = _taken(key) or _Process()
+        weakref.finalize(self, _given_back, key, self._process)
+        self.about = self._process.ask(wanted, "this model")
+
+    def __call__(self, inputs: Any) -> Any:
+        """The answer to one question, the inputs of an inference mostly."""
+        return self._process.ask(inputs, "these numbers")
+
+
+def _taken(key: bytes) -> _Process | None:
+    """An idle process of this owner; no lock, for objects may end at any time, within any other call."""
+    for entry in _IDLE[::-1]:
+        if entry[0] == key and entry[1].owner == os.getpid():
+            with contextlib.suppress(ValueError):  # another thread has taken it
+                _IDLE.remove(entry)
+                return entry[1]
+    return None
+
+
+def _given_back(key: bytes, process: _Process) -> None:
+    if not process.is_well:
+        process.close()
+        return
+    _IDLE.append((key, process))
+    while len(_IDLE) > _KEPT:
+        _IDLE.pop(0)[1].close()
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def _how(code: int | None) -> str:
+    if code is None:
+        return "with what forked it"
     return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit status {code}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with contextlib.suppress(BrokenPipeError):  # a question that was not read
-                stream.close()
+# -- the server, seen from here --------------------------------------------------------------------------
+
+_LOCK = threading.Lock()
+_server: tuple[int, socket.socket, subprocess.Popen[bytes]] | None = None  #: process that started it, and the server
 
 
-def main(place: str) -> None:
-    """Answer until the questions end."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # an interpreter that prints does not print among the answers
-    module, name = place.split(":")
-    made: Any = None
+def _started() -> socket.socket:
+    """A connection to this process's server, under the lock."""
+    global _server
+    if _server is None or _server[0] != os.getpid() or _server[2].poll() is not None:
+        here, there = socket.socketpair()
+        with there:
+            process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(there.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,  # what the kernels say about themselves, and of their end
+                # safe: nothing from the current folder
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONSAFEPATH": "1"},
+                pass_fds=[there.fileno()],
+                start_new_session=True,  # Ctrl-C is for this process
+            )
+        _server = os.getpid(), here, process
+    return _server[1]
+
+
+def _fork() -> tuple[socket.socket, int]:
+    """A socket to a new process of the server, and its number; Ended where there cannot be one."""
+    here, there = socket.socketpair()
+    with there, _LOCK:
+        for _ in range(2):  # a server that somebody has ended is started again
+            try:
+                server = _started()
+                socket.send_fds(server, [_NUMBER.pack(0)], [there.fileno()])
+                return here, _number(server)
+            except (OSError, EOFError) as error:
+                said = str(error)
+    here.close()
+    raise Ended(f"no process for the kernels: {said}")
+
+
+def _status(process: int) -> int | None:
+    """How a process of the server ended; None where the server did, too."""
+    with _LOCK:
+        try:
+            server = _started()
+            server.sendall(_NUMBER.pack(process))
+            code = _number(server)
+            return None if code == _UNKNOWN else code
+        except (OSError, EOFError):
+            return None
+
+
+def _number(server: socket.socket) -> int:
+    """A number that the other end sends."""
+    received = server.recv(_NUMBER.size)
+    if len(received) != _NUMBER.size:
+        raise EOFError("it has ended")
+    return int(_NUMBER.unpack(received)[0])
+
+
+# -- the server itself -----------------------------------------------------------------------------------
+
+
+def main(control: socket.socket) -> None:
+    """Fork for each socket that comes, and say of each number how that process ended, until nobody asks."""
+    for name in _LOADED:
+        with contextlib.suppress(ImportError):  # where LiteRT is not installed, other interpreters may be
+            importlib.import_module(name)
+    forked: set[int] = set()
+    ended: dict[int, int] = {}
+
+    def reap(*_: Any) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                ended[found[0]] = os.waitstatus_to_exitcode(found[1])
+
+    gc.freeze()  # forked processes share what they do not change
+    signal.signal(signal.SIGCHLD, reap)
+    while True:
+        received, sockets, _, _ = socket.recv_fds(control, _NUMBER.size, 1)
+        if not received:
+            os.killpg(0, signal.SIGKILL)  # and all that was forked
+        if sockets:
+            process = os.fork()
+            if not process:
+                control.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                try:
+                    _answer(socket.socket(fileno=sockets[0]))
+                finally:
+                    os._exit(0)
+            os.close(sockets[0])
+            forked.add(process)
+            control.sendall(_NUMBER.pack(process))
+        else:
+            (asked,) = _NUMBER.unpack(received)
+            while asked in forked and asked not in ended:
+                time.sleep(0.001)
+            control.sendall(_NUMBER.pack(ended.get(asked, _UNKNOWN)))
+
+
+def _answer(channel: socket.socket) -> None:
+    """Answer until the questions end; one of bytes is what to make, and how."""
+    questions, made = channel.makefile("rb"), None
     while True:
         try:
-            question = pickle.load(sys.stdin.buffer)
-        except EOFError:
+            question = pickle.load(questions)
+        except (EOFError, OSError):
             return
         try:
-            if made is None:
-                made, answer = getattr(importlib.import_module(module), name)(*question), None
+            if isinstance(question, bytes):
+                make, arguments = pickle.loads(question)
+                made = make(*arguments)
+                answer = "", getattr(made, "about", None)
             else:
-                answer = [np.asarray(y) for y in made(question)]
+                assert made is not None
+                answer = "", made(question)
         except Exception as error:  # noqa: BLE001 - it is raised again where it is asked
-            _send(answers, (str(error) or type(error).__name__, None))
-        else:
-            _send(answers, ("", answer))
+            answer = str(error) or type(error).__name__, None
+        channel.sendall(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(socket.socket(fileno=int(sys.argv[1])))

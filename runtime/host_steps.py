@@ -25,10 +25,7 @@ class HostStepError(TilewrightError):
 
 
 def check_host(artifact: Artifact) -> None:
-    """Raise :class:`HostStepError`, naming the operators, if the artifact needs an interpreter that is not here.
-
-    Raises :class:`InterpreterError` for a part of a model that the interpreter must not be given.
-    """
+    """Raise :class:`HostStepError`, naming the operators, if the artifact needs an interpreter that is not here."""
     for step in artifact.steps:
         if not isinstance(step, InterpreterStep):
             continue
@@ -38,8 +35,6 @@ def check_host(artifact: Artifact) -> None:
                 f"{artifact.name}: {describe(step)} run on the host in {package}, which is not installed here: "
                 f"pip install {package}"
             )
-        if step.runtime == "litert" and step.model in artifact.blobs:
-            interpreters.require_sound(artifact.blobs[step.model], f"{artifact.name}: {describe(step)}")
 
 
 def run_host_step(

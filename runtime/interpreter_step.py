@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from typing import Any
 
@@ -16,6 +17,7 @@ from tilewright.runtime.steps import InterpreterStep
 _Key = tuple[str, bool, str]  #: runtime, kernels and content
 _REMEMBERED = 32
 _IDLE: list[tuple[_Key, Interpreter]] = []  #: stateless interpreters that nobody uses now, the latest used last
+os.register_at_fork(after_in_child=_IDLE.clear)  # their processes answer this one
 _LOCK = threading.Lock()
 
 

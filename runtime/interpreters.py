@@ -8,21 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
 from tilewright.runtime.apart import Apart, Ended
-from tilewright.runtime.litert.beyond import Chain, has_beyond, parts
-from tilewright.runtime.litert.check import unseen, unsound
-from tilewright.runtime.litert.kernels import ends_faster, prepared
-from tilewright.runtime.litert.unwritten import Rows, may_leave, unwritten
+from tilewright.runtime.litert.beyond import has_beyond
+from tilewright.runtime.litert.kernels import Kernels, kernels
 from tilewright.runtime.shared_constants import REFUSAL, separated
 
 Array = NDArray[Any]
@@ -52,10 +49,6 @@ class InterpreterError(TilewrightError):
     """An interpreter is not installed, or cannot load or run its part of a model."""
 
 
-class UnsafeModel(InterpreterError):
-    """A part of a model that LiteRT would take without looking; names the operator and what it takes."""
-
-
 class Interpreter(Protocol):
     """A loaded model: all inputs of one inference in, all outputs out."""
 
@@ -72,28 +65,11 @@ def load(runtime: str, model: bytes, what: str, *, fast: bool = False) -> Interp
     """An interpreter with fresh state. ``what`` names the operators in errors.
 
     ``fast``: the optimised kernels, whose integers may differ from the reference by an LSB; the reference ones where
-    those would end the process. Raises InterpreterError, UnsafeModel before LiteRT sees what its kernels do not check.
-    Where only the numbers of an inference tell, it runs in a process of its own. The interpreter raises
-    InterpreterError, too, for inputs that it cannot run.
+    those would end the process. LiteRT's kernels trust the file: they run in a process of their own, whose end is an
+    error here. Raises InterpreterError. So does the interpreter, for inputs that it cannot run.
     """
     with _loading(runtime, what):
-        return _Named(_loaded(runtime, model, what, fast), what)
-
-
-def _loaded(runtime: str, model: bytes, what: str, fast: bool) -> Interpreter:
-    if runtime != "litert":
-        return _OnnxRuntime(model, fast)
-    fast = fast and not ends_faster(model)
-    if fast or not (has_beyond(model) or may_leave(model)):
-        return _prepared(model, what, fast)
-    require_sound(model, what)
-    steps, inputs, outputs = parts(model)
-    return Chain([(part, _prepared(part.content, what, part.beyond)) for part in steps], inputs, outputs)
-
-
-def _prepared(model: bytes, what: str, fast: bool) -> Interpreter:
-    here = _Litert(model, what, fast)
-    return Apart(_Litert, model, what, fast) if here.unseen else here
+        return _Named(_OnnxRuntime(model, fast) if runtime != "litert" else Apart(kernels, model, fast), what)
 
 
 @dataclass(frozen=True)
@@ -117,12 +93,6 @@ def _loading(runtime: str, what: str) -> Iterator[None]:
         yield
 
 
-def require_sound(model: bytes, what: str) -> None:
-    """Raise UnsafeModel for a model, ``what`` in words, that LiteRT must not be given."""
-    if said := unsound(model):
-        raise UnsafeModel(f"{what}: {said}")
-
-
 @contextlib.contextmanager
 def named_failures(what: str) -> Iterator[None]:
     """Whatever an interpreter, or NumPy before it, says about a model or its data, as an InterpreterError."""
@@ -135,57 +105,14 @@ def named_failures(what: str) -> Iterator[None]:
         raise
 
 
-class _Litert:
-    """Looked at twice: before LiteRT sees it, and with the shapes that LiteRT has found, before it runs.
-
-    Once for each model: what keeps a state is loaded anew for every inference.
-    """
-
-    #: digests of sound models, and whether they were to be run -> what could end the process all the same, and what it
-    #: leaves unwritten
-    _sound: ClassVar[dict[tuple[bytes, bool], tuple[str, list[Rows]]]] = {}
-
-    def __init__(self, model: bytes, what: str, fast: bool = False, running: bool = True) -> None:
-        looked_at = hashlib.sha256(model).digest(), running
-        if looked_at not in self._sound:
-            self._check(unsound(model, running=running), what)
-        self._interpreter = prepared(model, fast)
-        if looked_at not in self._sound:
-            shapes = {k: self.shapes(k) for k in range(self._interpreter.num_subgraphs())}
-            self._check(unsound(model, shapes, running=running), what)
-            self._sound[looked_at] = unseen(model, shapes), unwritten(model)
-        self.unseen, self._unwritten = self._sound[looked_at]
-        self._inputs = self._interpreter.get_input_details()
-        self._outputs = [detail["index"] for detail in self._interpreter.get_output_details()]
-
-    @staticmethod
-    def _check(said: str, what: str) -> None:
-        if said:
-            raise UnsafeModel(f"{what}: {said}")
-
-    def shapes(self, subgraph: int = 0) -> dict[int, tuple[int, ...]]:
-        """By tensor, as LiteRT has prepared them."""
-        details = self._interpreter.get_tensor_details(subgraph)
-        return {detail["index"]: tuple(int(d) for d in detail["shape"]) for detail in details}
-
-    def __call__(self, inputs: Sequence[Array]) -> list[Array]:
-        _check_count(len(self._inputs), inputs)
-        for detail, value in zip(self._inputs, inputs):
-            self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(value).reshape(detail["shape"]))
-        self._interpreter.invoke()
-        results = {index: self._interpreter.get_tensor(index).copy() for index in self._outputs}
-        for rows in self._unwritten:
-            rows.clear(self._interpreter, results)
-        return [results[index] for index in self._outputs]
-
-
 def litert_shapes(model: bytes, what: str) -> dict[int, tuple[int, ...]]:
     """Shapes of the main subgraph's tensors as LiteRT prepares them, whatever the file says.
 
-    Raises InterpreterError, UnsafeModel among them.
+    Raises InterpreterError.
     """
     with _loading("litert", what):
-        return _Litert(model, what, fast=has_beyond(model), running=False).shapes()
+        shapes: dict[int, tuple[int, ...]] = Apart(Kernels, model, has_beyond(model)).about
+        return shapes
 
 
 class _OnnxRuntime:

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.runtime.litert.model import Operand, read
+from tilewright.runtime.litert.schema import read_model, text, vector
 
 DETECTIONS = "TFLite_Detection_PostProcess"
 
@@ -33,12 +34,12 @@ class Rows:
 
 
 def may_leave(model: bytes) -> bool:
-    """Whether a model, sound or not, may leave elements unwritten."""
+    """Whether a model may leave elements unwritten."""
     return DETECTIONS.encode() in model
 
 
 def unwritten(model: bytes) -> list[Rows]:
-    """Of a sound model's main subgraph: rows behind the detections that TFLite_Detection_PostProcess finds.
+    """Of a model's main subgraph: rows behind the detections that TFLite_Detection_PostProcess finds.
 
     The kernel (``detection_postprocess.cc``) writes boxes, classes and scores of those alone: of each box a row for
     each of ``max_classes_per_detection``, with regular NMS one.
@@ -48,10 +49,11 @@ def unwritten(model: bytes) -> list[Rows]:
     found: list[Rows] = []
     if not may_leave(model):
         return found
-    for op in read(model)[0].operators:
-        if op.kind == DETECTIONS and len(op.outputs) == 4 and op.outputs[3] is not None:
-            options = flexbuffers.Loads(op.custom)
+    content = read_model(model)
+    for op in vector(content.subgraphs[0].operators):
+        outputs = [int(t) for t in vector(op.outputs)]
+        if text(content.operatorCodes[op.opcodeIndex].customCode) == DETECTIONS and len(outputs) == 4:
+            options = flexbuffers.Loads(bytes(np.asarray(vector(op.customOptions), np.uint8)))
             each = 1 if options.get("use_regular_nms") else int(options.get("max_classes_per_detection", 1))
-            rows = frozenset(t.index for t in op.outputs[:3] if isinstance(t, Operand))
-            found.append(Rows(rows, op.outputs[3].index, each))
+            found.append(Rows(frozenset(outputs[:3]), outputs[3], each))
     return found

@@ -131,7 +131,10 @@ def test_weights_in_blocks(tmp_path: Path) -> None:
     quantize_file(path, images(tmp_path / "x.npy", (8, 8, 3))).save(tmp_path / "q.tflite")
     x = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 3)).astype(np.int8)
     exact_on_the_accelerator(tmp_path / "q.tflite", x, 3)
-    for field, said in (("zeroPoints", "'v' has blocks with zero points"), ("scales", "blocks that do not fit")):
+    for field, said in (
+        ("zeroPoints", "'v' has blocks with zero points"),
+        ("scales", "has blocks of 4 and scales that"),
+    ):
         wrong = read_model(path.read_bytes())
         setattr(next(t for t in wrong.subgraphs[0].tensors if t.name == b"v").quantization.details, field, 0)
         (tmp_path / "wrong.tflite").write_bytes(written(wrong))

@@ -6,7 +6,7 @@ import contextlib
 import io
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from tilewright.quantize.left_real import LOOKED_AT, left_real
 from tilewright.quantize.litert_model import SIGNATURE, float_form, has_scales, signed, with_results
 from tilewright.quantize.operators import Operator
 from tilewright.runtime import interpreters
+from tilewright.runtime.apart import Apart
 from tilewright.runtime.litert.beyond import has_beyond
 from tilewright.runtime.litert.foreign import way_out_of_foreign
 from tilewright.runtime.litert.kernels import prepared
@@ -64,17 +65,17 @@ class LitertQuantiser(Quantiser):
         self.path, self.bits = path, bits
         file = File(path, quantised=False)
         content = read_bytes(path)
-        interpreters.require_sound(content, str(path))
-        self._content = float_form(content)
-        self._real = _interpreter(path, self._content)
+        with self._running():
+            self._content = float_form(content)
+            self._real = Apart(AllTensors, self._content)
         there = {op.kind for op in file.operators}
         ways = [f"; it has {', '.join(sorted(there & some))}: {way}" for some, way in _WAYS_OUT if there & some]
         self._way_out = "".join(ways)
         self.inputs = [
             TensorSpec(d["name"], tuple(int(n) for n in d["shape"]), np.dtype(d["dtype"]).name, 1.0, 0)
-            for d in self._real.get_input_details()
+            for d in self._real.about[0]
         ]
-        self._outputs = [detail["name"] for detail in self._real.get_output_details()]
+        self._outputs = [detail["name"] for detail in self._real.about[1]]
         constant = {t.index for t in file.tensors if t.data is not None}
         folded = set()
         for op in file.operators:
@@ -102,28 +103,17 @@ class LitertQuantiser(Quantiser):
         ]  # fmt: skip
 
     def quantise(self, data: Sequence[Array], progress: Progress) -> bytes:
-        from ai_edge_quantizer import calibrator, quantizer
-        from ai_edge_quantizer.utils import qsv_utils
-
         real = left_real(self._operators, self._outputs, self._constants, self.tensors(None), samples(data, LOOKED_AT))
         self.stay = real.stay
         results = [operator.makes[0] for operator in real.operators if operator.makes]
         examples = [{f"x{i}": x for i, x in enumerate(one)} for one in samples(data, data[0].shape[0])]
-        content, recipe = signed(self._content), _recipe(self.bits, results)
         try:
-            with _quiet():
-                tool = quantizer.Quantizer(content)
-                tool.load_quantization_recipe(recipe.get_quantization_recipe())
-                # its own goes by averages of each input's range, beyond which results of few elements mostly are
-                ranges = calibrator.Calibrator(content, qsv_update_func=qsv_utils.min_max_update)
+            tool = Apart(Calibration, signed(self._content), self.bits, results)
             for begin in range(0, len(examples), _CHUNK):
                 progress("calibrating", begin, len(examples))
-                with _quiet():
-                    ranges.calibrate({SIGNATURE: examples[begin : begin + _CHUNK]}, recipe)
+                tool(examples[begin : begin + _CHUNK])
             progress("calibrating", len(examples), len(examples))
-            with _quiet():
-                made = bytes(tool.quantize(_with_some_range(ranges.get_model_qsvs())).quantized_model)
-            made = with_results(made, len(self._real.get_output_details()))
+            made = with_results(tool([]), len(self._outputs))
         except Exception as error:  # the quantiser raises whatever NumPy, LiteRT and its own rules do
             said = interpreters.first_line(error).rstrip(".")
             raise QuantizeError(f"{self.path}: ai-edge-quantizer cannot quantise it: {said}{self._way_out}") from error
@@ -132,31 +122,98 @@ class LitertQuantiser(Quantiser):
         return made
 
     def tensors(self, quantised: bytes | None) -> Tensors:
-        interpreter = self._real if quantised is None else _interpreter(self.path, quantised)
+        interpreter = self._interpreter(quantised)
 
         def run(x: Sequence[Array]) -> Mapping[str, Array]:
-            _invoke(interpreter, x)
-            found = {}
-            for detail in interpreter.get_tensor_details():
-                try:
-                    found[detail["name"]] = _dequantised(detail, interpreter.get_tensor(detail["index"]))
-                except ValueError:  # temporaries of kernels have no data to give
-                    continue
+            with self._running():
+                found: dict[str, Array] = interpreter((x, True))
             for name in [name for name in found if name + _AGAIN in found and quantised is not None]:
                 found[name] = found[name + _AGAIN]
-            return {name: value for name, value in found.items() if value.dtype == np.float32}
+            return found
 
         return run
 
     def answer(self, quantised: bytes | None) -> Answer:
-        interpreter = self._real if quantised is None else _interpreter(self.path, quantised)
-        first = interpreter.get_output_details()[0]
+        interpreter = self._interpreter(quantised)
 
         def run(x: Sequence[Array]) -> Array:
-            _invoke(interpreter, x)
-            return _dequantised(first, interpreter.get_tensor(first["index"]))
+            with self._running():
+                found: Array = interpreter((x, False))
+            return found
 
         return run
+
+    def _interpreter(self, quantised: bytes | None) -> Apart:
+        with self._running():
+            return self._real if quantised is None else Apart(AllTensors, quantised)
+
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[None]:
+        """Where LiteRT loads or runs a model: what it says, or its process's end, as a QuantizeError."""
+        try:
+            yield
+        except (ValueError, RuntimeError) as error:
+            said = interpreters.first_line(error).rstrip(".")
+            raise QuantizeError(f"{self.path}: LiteRT cannot run it: {said}{way_out_of_foreign(said)}") from error
+
+
+# -- what runs in a process of its own -------------------------------------------------------------------
+
+
+class AllTensors:
+    """LiteRT's reference kernels, or all where some have none, asked for the dequantised tensors of an inference.
+
+    ``about``: its details of inputs and of outputs.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        self._interpreter = prepared(content, fast=has_beyond(content), keep_all=True)
+        self.about = self._interpreter.get_input_details(), self._interpreter.get_output_details()
+
+    def __call__(self, question: tuple[Sequence[Array], bool]) -> dict[str, Array] | Array:
+        """The inputs, and whether all tensors of float32 are wanted, by name, or the first result."""
+        x, everything = question
+        for detail, value in zip(self.about[0], x, strict=True):
+            scale, zero_point = detail["quantization"]
+            given = stored(value, scale, zero_point, np.dtype(detail["dtype"]).name) if scale else value
+            self._interpreter.set_tensor(detail["index"], given.reshape(detail["shape"]))
+        self._interpreter.invoke()
+        if not everything:
+            return self._dequantised(self.about[1][0])
+        found = {}
+        for detail in self._interpreter.get_tensor_details():
+            with contextlib.suppress(ValueError):  # temporaries of kernels have no data to give
+                found[detail["name"]] = self._dequantised(detail)
+        return {name: value for name, value in found.items() if value.dtype == np.float32}
+
+    def _dequantised(self, detail: Mapping[str, Any]) -> Array:
+        value, (scale, zero_point) = self._interpreter.get_tensor(detail["index"]), detail["quantization"]
+        return np.asarray((value.astype(np.float32) - zero_point) * np.float32(scale)) if scale else value
+
+
+class Calibration:
+    """ai-edge-quantizer on a model with the signature :data:`SIGNATURE`: inputs by name to calibrate with.
+
+    Asked with none, it gives the quantised model. ``bits`` and ``real``: see :func:`_recipe`.
+    """
+
+    def __init__(self, content: bytes, bits: int, real: Sequence[str]) -> None:
+        from ai_edge_quantizer import calibrator, quantizer
+        from ai_edge_quantizer.utils import qsv_utils
+
+        self._recipe = _recipe(bits, real)
+        with _quiet():
+            self._tool = quantizer.Quantizer(content)
+            self._tool.load_quantization_recipe(self._recipe.get_quantization_recipe())
+            # its own goes by averages of each input's range, beyond which results of few elements mostly are
+            self._ranges = calibrator.Calibrator(content, qsv_update_func=qsv_utils.min_max_update)
+
+    def __call__(self, examples: Sequence[Mapping[str, Array]]) -> bytes:
+        with _quiet():
+            if examples:
+                self._ranges.calibrate({SIGNATURE: examples}, self._recipe)
+                return b""
+            return bytes(self._tool.quantize(_with_some_range(self._ranges.get_model_qsvs())).quantized_model)
 
 
 def _with_some_range(ranges: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,29 +261,6 @@ def _recipe(bits: int, real: Sequence[str]) -> Any:
     for kind in (kinds.CONV_2D, kinds.DEPTHWISE_CONV_2D, kinds.FULLY_CONNECTED):
         made.add_quantization_config(".*", kind, config, algorithm_manager.AlgorithmName.OCTAV)
     return made
-
-
-def _interpreter(path: Path, content: bytes) -> Any:
-    """LiteRT's reference kernels, or all where some have none, with every tensor kept."""
-    interpreters.require_sound(content, str(path))
-    try:
-        return prepared(content, fast=has_beyond(content), keep_all=True)
-    except (ValueError, RuntimeError) as error:
-        said = interpreters.first_line(error).rstrip(".")
-        raise QuantizeError(f"{path}: LiteRT cannot run it: {said}{way_out_of_foreign(said)}") from error
-
-
-def _invoke(interpreter: Any, x: Sequence[Array]) -> None:
-    for detail, value in zip(interpreter.get_input_details(), x, strict=True):
-        scale, zero_point = detail["quantization"]
-        given = stored(value, scale, zero_point, np.dtype(detail["dtype"]).name) if scale else value
-        interpreter.set_tensor(detail["index"], given.reshape(detail["shape"]))
-    interpreter.invoke()
-
-
-def _dequantised(detail: Any, value: Array) -> Array:
-    scale, zero_point = detail["quantization"]
-    return np.asarray((value.astype(np.float32) - zero_point) * np.float32(scale)) if scale else value
 
 
 @contextlib.contextmanager

@@ -11,10 +11,12 @@ import numpy as np
 from tilewright.jit.source.tflite.composites import drop_other_subgraphs, inline_composites
 from tilewright.jit.source.tflite.file import unpacked
 from tilewright.quantize.base import Array, QuantizeError
-from tilewright.runtime.litert.kernels import prepared
+from tilewright.runtime.apart import Apart
+from tilewright.runtime.litert.kernels import Kernels
 from tilewright.runtime.litert.schema import (
     DTYPES,
     PACKED,
+    blocks_of,
     keep_used_codes,
     kinds,
     read_model,
@@ -69,10 +71,8 @@ def _densify(model: Any) -> None:
     part.operators, part.inputs, part.outputs = [copy.copy(op) for op in found], [], made
     alone.subgraphs, alone.signatureDefs, alone.metadata = [part], None, None
     keep_used_codes(alone)
-    interpreter = prepared(written(alone), fast=True, keep_all=True)
-    interpreter.invoke()
-    for index in made:
-        main.tensors[index] = _constant(model, main.tensors[index], interpreter.get_tensor(index))
+    for index, values in zip(made, Apart(Kernels, written(alone), True)([]), strict=True):
+        main.tensors[index] = _constant(model, main.tensors[index], values)
     main.operators = [op for op in main.operators if names[op.opcodeIndex] != "DENSIFY"]
 
 
@@ -177,15 +177,19 @@ def _real(model: Any, subgraph: Any, index: int) -> Array | None:
 def _blocks(model: Any, subgraph: Any, tensor: Any) -> Array | None:
     """The scale of each block that the rows of a constant are cut into; None where there are no blocks.
 
-    They are a constant of float16 of their own, that fits (``require_sound``).
+    They are a constant of float16 of their own. Raises QuantizeError where it does not fit.
     """
-    details = tensor.quantization.details if tensor.quantization is not None else None
-    if not isinstance(details, schema().BlockwiseQuantizationT):
+    details, name = blocks_of(tensor), text(tensor.name)
+    if details is None:
         return None
     if details.zeroPoints >= 0:
-        raise QuantizeError(f"constant {text(tensor.name)!r} has blocks with zero points; give them none")
-    stored = np.asarray(model.buffers[subgraph.tensors[details.scales].buffer].data, np.uint8).view(np.float16)
-    return stored[: math.prod(int(d) for d in tensor.shape) // details.blockSize].astype(np.float32)
+        raise QuantizeError(f"constant {name!r} has blocks with zero points; give them none")
+    size, shape, stored = int(details.blockSize), [int(d) for d in tensor.shape], np.zeros(0, np.uint8)
+    if 0 <= details.scales < len(subgraph.tensors):
+        stored = np.asarray(vector(model.buffers[subgraph.tensors[details.scales].buffer].data), np.uint8)
+    if size < 1 or shape[-1] % size or stored.size < 2 * (math.prod(shape) // size):
+        raise QuantizeError(f"constant {name!r} of shape {shape} has blocks of {size} and scales that do not fit")
+    return stored[: stored.size // 2 * 2].view(np.float16)[: math.prod(shape) // size].astype(np.float32)
 
 
 def _store(model: Any, tensor: Any, values: Array) -> None:

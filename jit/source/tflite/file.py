@@ -17,10 +17,11 @@ from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.layers.builder import Quantisation
 from tilewright.jit.source.tflite.composites import inline_composites
 from tilewright.jit.source.tflite.validate import validate
-from tilewright.runtime.litert.model import RECURRENT
 from tilewright.runtime.litert.options import options_of
 from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, scales_and_zero_points, text, vector
 
+#: what the names of operators end with that change some of their inputs
+RECURRENT = ("LSTM", "RNN", "SVDF")
 _RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
 
 

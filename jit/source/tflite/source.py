@@ -29,6 +29,7 @@ from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.tflite.state import states_of
 from tilewright.jit.source.values import FileTensor, Rearranged, Values, View, by_name, without_dead
 from tilewright.runtime import interpreters
+from tilewright.runtime.apart import Ended
 from tilewright.runtime.litert.foreign import way_out_of_foreign
 from tilewright.runtime.litert.schema import text, vector
 
@@ -52,11 +53,11 @@ class TfliteSource(Source):
             refuse_huge(path, ((t.name or f"tensor{t.index}", t.shape) for t in self.file.tensors))
             self.folded = fold(self.file)
             self.file.take_shapes(self._run_shapes())
-        except interpreters.UnsafeModel as error:
-            raise ModelError(str(error)) from error
         except (interpreters.InterpreterError, ValueError, RuntimeError) as error:
-            said = interpreters.first_line(error.__cause__ or error).rstrip(".")
-            raise ModelError(f"{path}: LiteRT cannot run it: {said}{way_out_of_foreign(said)}") from error
+            cause = error.__cause__ or error
+            said, count = interpreters.first_line(cause).rstrip("."), len(self.file.operators)
+            way_out = f" (it has {count} operators)" if isinstance(cause, Ended) else way_out_of_foreign(said)
+            raise ModelError(f"{path}: LiteRT cannot run it: {said}{way_out}") from error
         self.operators = [self._source_operator(op) for op in self.file.operators]
         self.index_limits = limits(self.file)
         self._keys: dict[str, int] = {}

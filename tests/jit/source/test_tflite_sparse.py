@@ -61,15 +61,6 @@ def test_sparse_weights_that_are_stored_whole_are_the_interpreters(tmp_path: Pat
     assert operator["place"] == "interpreter"
 
 
-def test_sparse_weights_that_a_kernel_reads_beyond_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "m.tflite"
-    model, weights = convolution(path)
-    make_sparse(model, weights, 1)
-    path.write_bytes(written(model))
-    with pytest.raises(ModelError, match=r"CONV_2D\): input 1 is sparse, .* reads 288 elements where 72 are stored"):
-        tw.compile(path, config="tiny", cache=False)
-
-
 def test_a_sparse_constant_that_the_network_gives_is_refused(tmp_path: Path) -> None:
     """LiteRT hands out what is stored as if it was all."""
     path = tmp_path / "m.tflite"
