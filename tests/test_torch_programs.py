@@ -14,7 +14,8 @@ import pytest
 import tilewright as tw
 from tilewright.checking import reference_outputs
 from tilewright.errors import TilewrightError
-from tilewright.jit.source.pytorch import read_program
+from tilewright.jit.source import pytorch
+from tilewright.jit.source.pytorch import file_to_onnx, program_to_onnx, read_program
 from tilewright.jit.source.torch_checks import unrepeatable
 from tilewright.jit.source.torch_padding import state_padding
 
@@ -279,3 +280,22 @@ def test_operators_that_onnx_has_not_are_named() -> None:
         TilewrightError, match="^ExportedProgram: PyTorch cannot write it as ONNX: .*aten.linalg_inv_ex"
     ):
         tw.compile(exported(Inverse()), config="tiny", cache=False)
+
+
+def test_a_file_is_exported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the compiler and its check alike, until it changes."""
+    path = tmp_path / "net.pt2"
+    exported: list[str] = []
+
+    def counted(program: Any, what: str) -> bytes:
+        exported.append(what)
+        return program_to_onnx(program, what)
+
+    monkeypatch.setattr(pytorch, "program_to_onnx", counted)
+    sizes = []
+    for width in (4, 6):
+        program = torch.export.export(nn.Conv2d(3, width, 3).eval(), (images(1),))
+        torch.export.save(program, str(path))
+        sizes += [len(file_to_onnx(path)), len(file_to_onnx(path))]
+    assert exported == [str(path)] * 2
+    assert sizes[0] == sizes[1] < sizes[2] == sizes[3]
