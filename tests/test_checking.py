@@ -40,7 +40,7 @@ def test_a_reference_that_cannot_be_had_is_told(
     def fails(*_: Any, **__: Any) -> None:
         raise (own if error == "its own" else error)("made up\nand more")
 
-    names = {"litert": "_Litert", "onnxruntime": "_OnnxRuntime"}
+    names = {"litert": "Apart", "onnxruntime": "_OnnxRuntime"}
     monkeypatch.setattr(getattr(interpreters, names[runtime]), step, fails)
     x = [np.zeros((1, 4), np.int8)] if runtime == "litert" else [np.zeros((1, 4, 6, 6), np.float32)]
     with pytest.raises((CheckError, ModelError), match=r"m\.\w+.*: made up$"):
