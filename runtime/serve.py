@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import signal
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +13,11 @@ from tilewright.arguments import Parser, refuse_vain
 from tilewright.config import load_config
 from tilewright.printable import say
 from tilewright.runtime.device import DEVICES, Device, open_device
-from tilewright.runtime.remote import auth
-from tilewright.runtime.remote.server import DEFAULT_PORT, Limits, Server, tls_context
+from tilewright.runtime.remote.server import DEFAULT_PORT, Limits, Server
 
 MIB = 1 << 20
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-EPILOG = "Example: tilewright serve --host 0.0.0.0 --overlay pynq-z2.bit --token-file token.txt"
+EPILOG = "Example: tilewright serve --overlay pynq-z2.bit"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -27,20 +25,15 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     pynq = options.device == "pynq"
     refuse_vain(
-        (options.tls_key, options.tls_cert is not None, "--tls-key: is a certificate's; add --tls-cert PEM, too"),
         (options.overlay, pynq, f"--overlay: only the pynq device has one, not {options.device}; leave it out"),
         (options.config, not pynq, "--config: the overlay's manifest has the config of a pynq device; leave it out"),
     )
-    tls = None if options.tls_cert is None else tls_context(options.tls_cert, options.tls_key)
     limits = Limits(options.max_request * MIB, options.max_memory * MIB, options.idle)
-    token, generated = auth.find_token(options.token_file), False
-    if token is None:
-        token, generated = auth.new_token(), True
     device = _device(options)
     try:
-        server = Server(device, token, options.host, options.port, tls=tls, limits=limits, log=_log)
+        server = Server(device, options.host, options.port, limits=limits, log=_log)
         signal.signal(signal.SIGTERM, _interrupt)
-        for line in _welcome(device, server, options.host, tls is not None, token if generated else None):
+        for line in _welcome(device, server, options.host):
             say(line)
         try:
             server.serve_forever()
@@ -57,20 +50,15 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="tilewright serve", epilog=EPILOG,
         description="Let other machines run programs on this one's accelerator (--device pynq://HOST there). Clients "
-        "must know the token; one job runs at a time.",
+        "reach it by ssh -L; one job runs at a time.",
     )  # fmt: skip
     parser.add_argument("--device", default="pynq", choices=list(DEVICES), help="what to serve (default: pynq)")
     parser.add_argument("--overlay", type=Path, help="with --device pynq: the .bit file, or a folder of one")
     parser.add_argument("--config", metavar="NAME|FILE", help="with other devices: preset or .toml file")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all, for other machines (%(default)s)"
+        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all, for everybody (%(default)s)"
     )
     parser.add_argument("--port", type=_number(0, 65535), default=DEFAULT_PORT, help="0: any free one (%(default)s)")
-    parser.add_argument(
-        "--token-file", type=Path, help=f"file with the token (default: {auth.TOKEN_VARIABLE}, or a new one is printed)"
-    )
-    parser.add_argument("--tls-cert", type=Path, metavar="PEM", help="encrypt: the server's certificate")
-    parser.add_argument("--tls-key", type=Path, metavar="PEM", help="its key, if not in the same file")
     parser.add_argument("--max-request", type=_number(1, 2047), default=64, metavar="MIB", help="(%(default)s)")
     parser.add_argument("--max-memory", type=_number(1, 1 << 20), default=512, metavar="MIB", help="(%(default)s)")
     parser.add_argument(
@@ -99,22 +87,22 @@ def _device(options: argparse.Namespace) -> Device:
     return open_device(options.device, load_config(options.config or "pynq-z2"))
 
 
-def _welcome(device: Device, server: Server, host: str, tls: bool, token: str | None) -> list[str]:
+def _welcome(device: Device, server: Server, host: str) -> list[str]:
     here = host in LOOPBACK
-    scheme = "pynqs" if tls else "pynq"
     at = "" if server.port == DEFAULT_PORT else f":{server.port}"
-    known = f"{auth.TOKEN_VARIABLE}={token} " if token else ""
-    lines = [f"serving the {device.label} device, config {device.config.name}, on port {server.port}"]
-    if token is not None:
-        lines.append(f"token (new; --token-file keeps one): {token}")
-    if not tls:
-        lines.append("without TLS: programs and data can be read and changed on the way (--tls-cert)")
-    if here:
-        lines.append("for this machine alone: --host 0.0.0.0 lets others reach it")
+    reach = (
+        f"for this machine alone; from another: ssh -L {server.port}:{host}:{server.port} THIS-MACHINE"
+        if here
+        else "for everybody who can reach this port; without --host it is this machine alone, and ssh -L reaches it"
+    )
     # as it was given: a machine need not know a "localhost", or knows it by its other address
-    name = (f"[{host}]" if ":" in host else host) if here else socket.gethostname()
-    lines.append(f"from {'here' if here else 'a PC'}: {known}tilewright run A.twa --device {scheme}://{name}{at}")
-    return lines
+    name = f"[{host}]" if ":" in host else host
+    name = name if here else "THIS-MACHINE"
+    return [
+        f"serving the {device.label} device, config {device.config.name}, on port {server.port}",
+        reach,
+        f"then: tilewright run A.twa --device pynq://{name}{at}",
+    ]
 
 
 def _log(line: str) -> None:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 OLDEST = (3, 11)
 #: everything at once, the same on every release of Debian and Ubuntu; installing it again does no harm
-APT = "apt install python3-venv make g++ libpython3-dev zlib1g-dev tcl python3-tk openssl"
+APT = "apt install python3-venv make g++ libpython3-dev zlib1g-dev tcl python3-tk"
 
 
 def has_venv() -> bool:
@@ -60,11 +60,6 @@ def has_tcl() -> bool:
     return shutil.which("tclsh") is not None or find_spec("_tkinter") is not None
 
 
-def has_openssl() -> bool:
-    """Whether certificates can be made."""
-    return shutil.which("openssl") is not None
-
-
 #: what it is -> is it there, what it is for, can the tests do without it
 VENV = {"venv": (has_venv, "the environment in .venv", False)}
 NEEDS = {
@@ -72,7 +67,6 @@ NEEDS = {
     libpython(): (has_libpython, "cocotb's simulators run Python through it", False),
     "zlib.h": (has_zlib, ".fst waveforms; their test skips", True),
     "Tcl": (has_tcl, "the scripts of the boards; their tests skip", True),
-    "openssl": (has_openssl, "certificates for TLS; its test skips", True),
 }
 
 

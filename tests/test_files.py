@@ -277,10 +277,9 @@ READERS = [
     "compare F F", "quantize F.tflite --data F -o q.tflite", "quantize F.onnx --data x.npy -o q.onnx",
     "explore F -o out", "explore toy.tflite -o out --space F", "explore toy.tflite -o out --energy-table F",
     "run F.tflite", "run F.onnx", "run F.twa", "run a.twa --input F", "run a.twa --config ./F.toml",
-    "run a.twa --check --reference F", "run a.twa --device pynq://127.0.0.1:1 --token-file F",
-    "run a.twa --device pynqs://127.0.0.1:1 --ca F", "inspect toy.tflite --placement --objective energy "
+    "run a.twa --check --reference F", "inspect toy.tflite --placement --objective energy "
     "--host-watts 5 --energy-table F", "compile toy.tflite -o b.twa --config ./F.toml",
-    "serve --device sim --token-file F", "serve --device sim --tls-cert F", "selftest --device sim --artifact F",
+    "selftest --device sim --artifact F",
     "hw verilog -o v --config ./F.toml", "fuzz tflite --config ./F.toml",
 ]  # fmt: skip
 

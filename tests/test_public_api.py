@@ -112,7 +112,7 @@ def calls(folder: Path) -> dict[str, Callable[[], Call]]:
         "Artifact.load": plain(Artifact.load, path=artifact_file),
         "Artifact.save": plain(artifact.save, path=folder / "c.twa"),
         "open_device": plain(open_device, name="sim", config=TINY, jobs=None),
-        "RemoteDevice": plain(RemoteDevice, config=TINY, url="pynq://127.0.0.1:9", token="t", ca=None, wait=0),
+        "RemoteDevice": plain(RemoteDevice, config=TINY, url="pynq://127.0.0.1:9", wait=0),
         "Device.allocate": plain(SimDevice(TINY).allocate, program=program, inferences=1),
         "Device.write": of_device("write", allocation=0, **one, data=row),
         "Device.read": of_device("read", allocation=0, **one, size=8),

@@ -18,18 +18,14 @@ from tests.runtime.network import images, make_artifact, reference
 from tests.test_layering import ONLY_NUMPY
 from tilewright import board
 from tilewright.cli.app import COMMANDS, GROUPS, main
-from tilewright.runtime.remote import auth
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with an artifact, inputs and a token, and no token in the environment."""
+    """A working folder with an artifact and inputs."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(auth.TOKEN_VARIABLE, raising=False)
     make_artifact().save("toy.twa")
     np.save("x.npy", images(3))
-    Path("token").write_text(auth.new_token())
-    Path("token").chmod(0o600)
     return tmp_path
 
 
@@ -42,7 +38,7 @@ def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     lines: list[str] = []
     for line in process.stdout:
         lines.append(line.rstrip())
-        if line.startswith("from "):
+        if line.startswith("then: "):
             break
     yield process, lines
     process.kill()
@@ -50,23 +46,15 @@ def serving(folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
 
 
 def test_from_the_line_that_serve_prints_to_a_network_run(
-    folder: Path, serving: tuple[subprocess.Popen[str], list[str]], monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    folder: Path, serving: tuple[subprocess.Popen[str], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
     process, lines = serving
     assert lines[0].startswith("serving the sim device, config tiny, on port ")
-    assert "without TLS" in lines[2]
-    assert lines[3] == "for this machine alone: --host 0.0.0.0 lets others reach it"
-    told = re.fullmatch(
-        r"from here: TILEWRIGHT_TOKEN=(\S+) tilewright run A\.twa --device (pynq://127\.0\.0\.1:\d+)", lines[-1]
-    )
+    assert re.fullmatch(r"for this machine alone; from another: ssh -L (\d+):127\.0\.0\.1:\1 THIS-MACHINE", lines[1])
+    told = re.fullmatch(r"then: tilewright run A\.twa --device (pynq://127\.0\.0\.1:\d+)", lines[-1])
     assert told is not None
-    device = told[2]
+    device = told[1]
     run = ["run", "toy.twa", "--input", "x.npy", "--output", "y.npy", "--device", device]
-    assert main([*run, "--token-file", "token"]) == 2
-    assert "the token is not the server's" in capsys.readouterr().err
-    assert not Path("y.npy").exists()
-    monkeypatch.setenv(auth.TOKEN_VARIABLE, told[1])
     assert main([*run, "--wait", "5"]) == 0
     assert np.array_equal(np.load("y.npy"), reference(images(3))[1].reshape(3, -1))
     assert f"device {device} (sim)" in capsys.readouterr().out
@@ -80,8 +68,6 @@ def test_from_the_line_that_serve_prints_to_a_network_run(
         (["--device", "pynq"], "no overlay is given"),
         (["--device", "pynq", "--config", "tiny"], "--config: the overlay's manifest has"),
         (["--device", "sim", "--overlay", "o.bit"], "--overlay: only the pynq device has one, not sim"),
-        (["--device", "sim", "--tls-cert", "none.pem"], "none.pem: cannot be read: no such file"),
-        (["--device", "sim", "--token-file", "none"], "none: cannot be read"),
         (["--device", "sim", "--config", "tinny"], "tinny: no such preset"),
         (["--device", "sim", "--config", "tiny", "--host", "256.0.0.1"], "cannot listen on 256.0.0.1"),
     ],
@@ -108,13 +94,10 @@ def test_numbers_out_of_range_are_told(option: list[str], capsys: pytest.Capture
     [
         (["--wave", "w.fst"], "--wave: only the rtl device"),
         (["--overlay", "o.bit"], "--overlay: only the pynq device"),
-        (["--token-file", "token"], "--token-file: only a remote device"),
         (["--wait", "3"], "--wait: only a remote device"),
         (["--device", "rtl", "--jobs", "3"], "--jobs: only the sim device"),
-        (["--device", "pynq://host", "--ca", "c.pem"], "--ca: only TLS"),
-        (["--device", "pynq://host"], "needs the token that its tilewright serve printed"),
-        (["--device", "pynqs://host", "--token-file", "token", "--ca", "c.pem"], "c.pem: cannot be read: no such file"),
-        (["--device", "pynq://127.0.0.1:1", "--token-file", "token"], "is tilewright serve running there?"),
+        (["--device", "pynqs://host"], "not a device's address"),
+        (["--device", "pynq://127.0.0.1:1"], "is tilewright serve running there"),
     ],
 )
 def test_options_of_other_devices(

@@ -85,18 +85,6 @@ def read_text(path: str | Path) -> str:
         raise FileError(f"{path}: cannot be read: not UTF-8 text at byte {error.start}") from error
 
 
-@contextlib.contextmanager
-def in_memory(path: str | Path) -> Iterator[str]:
-    """A name for libraries that open files themselves, of a small file's content, read as :func:`read_bytes` does."""
-    handle = os.memfd_create("tilewright")
-    try:
-        with open(handle, "wb", closefd=False) as stream:
-            stream.write(read_bytes(path, MOST_TEXT))
-        yield f"/proc/self/fd/{handle}"
-    finally:
-        os.close(handle)
-
-
 def name_of(path: str | Path) -> str:
     """What a file's content is called after it: its name without the suffix, as text that every format can hold."""
     return encodable(Path(path).stem)

@@ -1,14 +1,14 @@
-"""A device on another machine: a small authenticated server on the board, and its counterpart on a PC.
+"""A device on another machine: a small server on the board, and its counterpart on a PC.
 
-``frames`` carries messages, ``auth`` proves both sides the token, ``server`` listens, ``session`` serves one client,
-``client`` is the :class:`~tilewright.runtime.device.Device` behind ``pynq://HOST``. Nothing received is executed or
-unpickled: messages are JSON with plain bytes beside it, their *payload*.
+``frames`` carries messages, ``server`` listens, ``session`` serves one client, ``client`` is the
+:class:`~tilewright.runtime.device.Device` behind ``pynq://HOST``. Who may reach the port may run programs: it listens
+on this machine alone, and SSH brings others there. Nothing received is executed or unpickled: messages are JSON with
+plain bytes beside it, their *payload*.
 
-1. The server greets with ``{"tilewright": 1, "nonce": N}``, or with ``{"error": "full"}`` if no connection is free
-   (with TLS it hangs up instead); the same error may follow the proof.
-2. The client answers with its nonce, its proof, a purpose and the seconds that it would ``wait``.
-3. While another client has the device the server says ``{"waiting": WHO}`` every second, in the end its own proof, its
-   device, Config and limits, or an error.
+1. The server greets with ``{"tilewright": 2}``, or with ``{"error": "full"}`` if no connection is free.
+2. The client answers with a purpose and the seconds that it would ``wait``.
+3. While another client has the device the server says ``{"waiting": WHO}`` every second, in the end its device, Config
+   and limits, or an error.
 4. For the purpose ``job``, requests ``{"do": NAME, ...}``, each with one reply in order, ``{"ok": true, ...}`` or
    ``{"error": KIND, "message": ...}``; of kind ``fault`` with code, instruction and layer. Writes and launches are sent
    without waiting for their replies.

@@ -1,4 +1,4 @@
-"""The device behind ``pynq://HOST[:PORT]`` (or ``pynqs://`` for TLS): one that a ``tilewright serve`` elsewhere holds.
+"""The device behind ``pynq://HOST[:PORT]``: one that a ``tilewright serve`` elsewhere holds.
 
 The connection is made when segments are allocated and ends when the last are released, so that the board is free
 between runs. Writes are sent without waiting for their replies, which are read before the next request that needs one.
@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,23 +44,17 @@ _UNANSWERED = 64  #: most requests sent ahead of their replies
 class RemoteDevice(Device):
     """The accelerator of another machine.
 
-    ``token``: what the server was started with; by default from :func:`~tilewright.runtime.remote.auth.find_token`.
-    ``ca``: a PEM file of certificates to trust with ``pynqs://`` (default: the system's). ``wait``: the most seconds
-    to wait for a turn where another client has the device. The server is asked for its Config at once. Raises
-    :class:`RemoteError`, :class:`DeviceError` if that is another than ``config``.
+    ``wait``: the most seconds to wait for a turn where another client has the device. The server is asked for its
+    Config at once. Raises :class:`RemoteError`, :class:`DeviceError` if that is another than ``config``.
     """
 
     name: ClassVar[str] = "pynq"
 
-    def __init__(
-        self, config: Config, url: str, token: str | None = None, ca: str | Path | None = None,
-        wait: float = WAIT_SECONDS,
-    ) -> None:  # fmt: skip
+    def __init__(self, config: Config, url: str, wait: float = WAIT_SECONDS) -> None:
         super().__init__(config)
         instance("url", url, str, "text: pynq://HOST or pynq://HOST:PORT", error=RemoteError)
-        instance("token", token, (str, type(None)), "text", error=RemoteError)
         self.url, self._patience = url, real("wait", wait, 0, of="seconds", error=RemoteError)
-        self._address = Address.at(url, token, ca)
+        self._address = Address.at(url)
         self._channel: Channel | None = None
         self._unanswered = 0
         self._live: set[int] = set()
@@ -69,7 +62,6 @@ class RemoteDevice(Device):
         channel.close()
         self.device = str(welcome.get("device"))  #: what the server calls its device
         self.simulates = self.device != "pynq"
-        self._together = "shares" in welcome  # earlier servers run one program at a time
         self.shares = welcome.get("shares") is True
         served = _config(welcome, url)
         if served.fingerprint != config.fingerprint:
@@ -181,8 +173,6 @@ class RemoteDevice(Device):
 
     def _run_together(self, allocations: Sequence[Allocation], inferences: int) -> bool:
         """On the cores of the server's device, if it has so many; there it is seen to that all come to an end."""
-        if not self._together:
-            return False
         handles = [allocation.state for allocation in allocations]
         self._ask({"do": "together", "handles": handles, "inferences": inferences}, patient=True)
         return True
@@ -196,8 +186,7 @@ class RemoteDevice(Device):
             events = Events(dispatch, issue, retire)
         return Counters(
             reply["cycles"], reply["read_bytes"], reply["write_bytes"], dict(reply["stalls"]), events,
-            reply.get("cores", 1), reply.get("interval"),  # servers of one core did not say
-            reply.get("together") is True,
+            reply["cores"], reply["interval"], reply["together"] is True,
         )  # fmt: skip
 
     # -- talking -----------------------------------------------------------------------------------------

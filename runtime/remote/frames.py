@@ -2,8 +2,8 @@
 
 Layout, little-endian: magic ``b"TWR1"``, u32 length of the JSON text, u64 length of the payload, the text, the payload.
 
-Considered instead: ``multiprocessing.connection`` frames bytes and proves a shared key, but has neither TLS nor a limit
-on how long a read may take, and a server needs both; HTTP would carry single requests, but a client holds the device
+Considered instead: ``multiprocessing.connection`` frames bytes, but has no limit on how long a read may take, and a
+server needs one; HTTP would carry single requests, but a client holds the device
 for a whole connection and hears of progress while a request is answered, so these messages would be framed inside it
 all the same; gRPC and ZeroMQ are not in the standard library, and a board has nothing else.
 """
@@ -73,9 +73,7 @@ class Channel:
             self._due = time.monotonic() + self.seconds
         magic, text_length, payload_length = PREFIX.unpack(self._exactly(PREFIX.size))
         if magic != MAGIC:
-            raise FrameError(
-                f"{self.peer}: speaks another protocol; is it tilewright serve, and both with TLS or none?"
-            )
+            raise FrameError(f"{self.peer}: speaks another protocol; is it tilewright serve?")
         if text_length > self.header_limit or payload_length > self.payload_limit:
             raise FrameError(
                 f"{self.peer}: a message of {text_length} + {payload_length} bytes, at most {self.header_limit} + "
@@ -122,5 +120,5 @@ class Channel:
 
 
 def reason(error: OSError) -> str:
-    """The plain words of an operating system or TLS error."""
+    """The plain words of an operating system's error."""
     return (error.strerror or str(error)).lower()

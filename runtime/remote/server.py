@@ -1,32 +1,26 @@
-"""``tilewright serve``: a device of this machine for clients that know the token, one job at a time.
+"""``tilewright serve``: a device of this machine for whoever reaches its port, one job at a time.
 
-Each connection is greeted, authenticated and served on a thread of its own. One of them has the device, the others wait
-their turn as long as their client asked for. Nothing of any size is read from a client before it has proven the token.
+Each connection is greeted and served on a thread of its own. One of them has the device, the others wait their turn as
+long as their client asked for.
 """
 
 from __future__ import annotations
 
 import socket
-import ssl
 import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tilewright.files import FileError, in_memory
 from tilewright.runtime.device_base import Device
-from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, FrameError, RemoteError, reason
 from tilewright.runtime.remote.hosts import check_host
 from tilewright.runtime.remote.session import Programs, Session, error_reply
-from tilewright.runtime.remote.slots import Slots, origin_of
 from tilewright.runtime.remote.turns import TakenError, Turns
 
-PROTOCOL = 1
+PROTOCOL = 2
 DEFAULT_PORT = 7747
 _GREETING_BYTES = 4096
 _LONGEST_WAIT = 86400.0
@@ -38,17 +32,13 @@ Log = Callable[[str], None]
 class Limits:
     """What the server gives: bytes of one message, bytes of segments and programs, idle seconds, connections.
 
-    ``connections`` are those that have proven the token, ``strangers`` the others, ``each`` and ``strangers_each`` how
-    many of them may come from one address. A stranger has ``greeting_seconds`` for each of TLS and the proof.
+    A client has ``greeting_seconds`` to say what it wants.
     """
 
     request_bytes: int = 64 << 20
     memory_bytes: int = 512 << 20
     idle_seconds: float = 60.0
     connections: int = 16
-    each: int = 8
-    strangers: int = 32
-    strangers_each: int = 4
     greeting_seconds: float = 10.0
 
 
@@ -59,13 +49,12 @@ class Server:
     """
 
     def __init__(
-        self, device: Device, token: str, host: str = "127.0.0.1", port: int = DEFAULT_PORT, *,
-        tls: ssl.SSLContext | None = None, limits: Limits = Limits(), log: Log = lambda line: None,
+        self, device: Device, host: str = "127.0.0.1", port: int = DEFAULT_PORT, *, limits: Limits = Limits(),
+        log: Log = lambda line: None,
     ) -> None:  # fmt: skip
-        self._device, self._token, self._tls, self._limits, self._log = device, token, tls, limits, log
+        self._device, self._limits, self._log = device, limits, log
         self._programs, self._turns = Programs(limits.memory_bytes), Turns()
-        self._strangers = Slots(limits.strangers, limits.strangers_each)
-        self._clients = Slots(limits.connections, limits.each)
+        self._places = threading.BoundedSemaphore(limits.connections)
         check_host(host, "--host")
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -98,11 +87,10 @@ class Server:
                 time.sleep(0.1)
                 continue
             peer = f"{address[0]}:{address[1]}"
-            origin = origin_of(address[0])
-            if why := self._strangers.take(origin):
-                self._refuse(connection, peer, why)
-                continue
-            threading.Thread(target=self._connection, args=(connection, peer, origin), daemon=True).start()
+            if self._places.acquire(blocking=False):
+                threading.Thread(target=self._connection, args=(connection, peer), daemon=True).start()
+            else:
+                self._refuse(connection, peer)
 
     def close(self) -> None:
         """Stop listening. A session that is being served goes on to its end; doing it again does nothing."""
@@ -115,66 +103,48 @@ class Server:
             waker.connect_ex(self._listener.getsockname()[:2])
         self._listener.close()
 
-    def _refuse(self, connection: socket.socket, peer: str, why: str) -> None:
-        """Hang up on a stranger too many. Without TLS it is sent the reason; with it that would take a handshake."""
+    def _refuse(self, connection: socket.socket, peer: str) -> None:
+        """Hang up on a client too many."""
+        why = f"{self._limits.connections} connections are open"
         self._log(f"{peer}: refused, {why}")
-        if self._tls is None:
-            self._tell(Channel(connection, peer, payload_limit=0, seconds=1), {"error": "full", "message": why})
+        self._tell(Channel(connection, peer, payload_limit=0, seconds=1), {"error": "full", "message": why})
         connection.close()
 
     # -- one connection ----------------------------------------------------------------------------------
 
-    def _connection(self, connection: socket.socket, peer: str, origin: str) -> None:
-        with ExitStack() as stranger:
-            stranger.callback(self._strangers.give_back, origin)
-            self._guarded(connection, peer, origin, stranger)
-
-    def _guarded(self, connection: socket.socket, peer: str, origin: str, stranger: ExitStack) -> None:
+    def _connection(self, connection: socket.socket, peer: str) -> None:
         try:
-            connection.settimeout(self._limits.greeting_seconds)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if self._tls is not None:
-                connection = self._tls.wrap_socket(connection, server_side=True)
-            channel = Channel(
-                connection, peer, payload_limit=0, header_limit=_GREETING_BYTES, seconds=self._limits.greeting_seconds
+            self._greet(
+                Channel(
+                    connection,
+                    peer,
+                    payload_limit=0,
+                    header_limit=_GREETING_BYTES,
+                    seconds=self._limits.greeting_seconds,
+                )
             )
-            hello, welcome = self._greet(channel)
-            stranger.close()
-            self._receive(channel, origin, hello, welcome)
         except (RemoteError, OSError) as error:
             self._log(str(error) if isinstance(error, RemoteError) else f"{peer}: {reason(error)}")
         except Exception:  # noqa: BLE001 - a defect in one session must not take the server down; it is logged in full
             self._log(f"{peer}: internal error\n{traceback.format_exc()}")
         finally:
             connection.close()
+            self._places.release()
 
-    def _greet(self, channel: Channel) -> tuple[dict[str, Any], dict[str, Any]]:
-        """A client's hello, its token proven, and what to welcome it with."""
-        nonce = auth.new_nonce()
-        channel.send({"tilewright": PROTOCOL, "nonce": nonce})
-        hello, _ = channel.receive()
-        if not auth.proven(hello.get("proof"), self._token, "client", nonce, hello.get("nonce")):
-            channel.send({"error": "denied", "message": "the token is not the server's"})
-            raise RemoteError(f"{channel.peer}: denied, wrong token")
-        welcome = {"proof": auth.proof(self._token, "server", nonce, hello["nonce"]), "device": self._device.name,
-                   "config": self._device.config.to_dict(), "max_request": self._limits.request_bytes,
-                   "shares": self._device.shares}  # fmt: skip
-        return hello, welcome
-
-    def _receive(self, channel: Channel, origin: str, hello: dict[str, Any], welcome: dict[str, Any]) -> None:
+    def _greet(self, channel: Channel) -> None:
         """Answer a client's question, or let it have the device when it is its turn."""
-        if hello.get("purpose") != "job":
-            channel.send(welcome)
-            return
-        if why := self._clients.take(origin):
-            self._log(f"{channel.peer}: refused, {why}")
-            channel.send({"error": "full", "message": why})
-            return
-        try:
+        channel.send({"tilewright": PROTOCOL})
+        hello, _ = channel.receive()
+        welcome = {
+            "device": self._device.name, "config": self._device.config.to_dict(),
+            "max_request": self._limits.request_bytes, "shares": self._device.shares,
+        }  # fmt: skip
+        if hello.get("purpose") == "job":
             self._take_turn(channel, hello, welcome)
-        finally:
-            self._clients.give_back(origin)
+        else:
+            channel.send(welcome)
 
     def _take_turn(self, channel: Channel, hello: dict[str, Any], welcome: dict[str, Any]) -> None:
         try:
@@ -233,18 +203,3 @@ def _seconds(asked: Any) -> float:
     """How long a client would wait for the device; 0 for one that does not say so."""
     number = isinstance(asked, int | float) and not isinstance(asked, bool)
     return float(min(max(0.0, asked), _LONGEST_WAIT)) if number else 0.0
-
-
-def tls_context(certificate: str | Path, key: str | Path | None) -> ssl.SSLContext:
-    """TLS for a server from PEM files; ``key`` may be in the certificate's file. Raises :class:`RemoteError`."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        auth.check_private(certificate if key is None else key)
-        with in_memory(certificate) as first, nullcontext() if key is None else in_memory(key) as second:
-            context.load_cert_chain(first, second)
-    except FileError as error:
-        raise RemoteError(f"not usable as a TLS certificate and key: {error}") from error
-    except (OSError, ssl.SSLError) as error:
-        files = f"{certificate}" if key is None else f"{certificate}, {key}"
-        raise RemoteError(f"{files}: not usable as a TLS certificate and key: {reason(error)}") from error
-    return context

@@ -64,7 +64,7 @@ class Programs:
 
 
 class Session:
-    """Serves one authenticated client until it leaves. ``memory_limit`` bounds the bytes of all its segments."""
+    """Serves one client until it leaves. ``memory_limit`` bounds the bytes of all its segments."""
 
     def __init__(self, channel: Channel, device: Device, programs: Programs, memory_limit: int) -> None:
         self._channel, self._device, self._programs, self._memory_limit = channel, device, programs, memory_limit

@@ -19,7 +19,7 @@ from tilewright.runtime.executable import Executable
 
 _NASTY = ["\x1b[31m.tflite", "\u202e.onnx", "\udcff.twa", "x" * 200 + ".tflite", "two\nlines.npy", "-o", "a=2"]
 _GOOD = ["toy.twa", "net.tflite", "net.onnx", "float.onnx", "x.npy", "f.npy", "r.json", "p.s", "p.twp", "c.toml",
-         "space.toml", "energy.toml", "token"]  # fmt: skip
+         "space.toml", "energy.toml"]  # fmt: skip
 
 
 def make_files(folder: Path, stock: Path | None = None) -> list[str]:
@@ -60,8 +60,6 @@ def _good(folder: Path) -> None:
     (folder / "c.toml").write_text(PRESETS["tiny"].to_toml())
     (folder / "space.toml").write_text("block_in = [8, 16]\n")
     (folder / "energy.toml").write_text("")
-    (folder / "token").write_text("0123456789abcdef0123")
-    (folder / "token").chmod(0o600)
 
 
 def _float_model(path: Path) -> None:

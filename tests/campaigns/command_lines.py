@@ -72,7 +72,7 @@ TEXTS = ["", " ", "a", "-", "--", "\x1b[31m", "\u202e", "\udcff", "x" * 5000, "a
          "NaN"]  # fmt: skip
 #: values of options that are texts, by name: right ones, and their own kinds of wrong ones
 KNOWN = {
-    "device": ["sim", "sim", "rtl", "hls", "pynq", "pynq://127.0.0.1:1", "pynq://", "pynqs://127.0.0.1:1", "pynq://a..b",
+    "device": ["sim", "sim", "rtl", "hls", "pynq", "pynq://127.0.0.1:1", "pynq://", "pynq://a..b",
                "http://x", "pynq://[::1", "pynq://127.0.0.1:99999", "pynq://u:p@127.0.0.1:1", "sim://x"],
     "objective": ["latency", "throughput", "energy", "latency,dsp", "area", "dsp,dsp", ",", "Latency"],
     "board": ["pynq-z2", "ultra96", "tiny", "pynq-z1"],
@@ -212,7 +212,7 @@ class Drawer:
         meant = {"model": ["toy.twa", "net.tflite", "net.onnx"], "models": ["net.tflite", "net.onnx=2"],
                  "config": ["tiny", "pynq-z2", "c.toml"], "input": ["x.npy"], "old": ["r.json"], "new": ["r.json"],
                  "source": ["p.s"], "program": ["p.twp"], "data": ["f.npy"], "name": ["tiny", "c.toml"],
-                 "space": ["space.toml"], "energy_table": ["energy.toml"], "token_file": ["token"],
+                 "space": ["space.toml"], "energy_table": ["energy.toml"],
                  "artifact": ["toy.twa"], "reference": ["net.tflite"]}.get(p.name, [])  # fmt: skip
         if command == "quantize" and p.name == "model":
             meant = ["float.onnx"]

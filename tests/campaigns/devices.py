@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import tilewright as tw
-from tests.campaigns.kills import TOKEN, free_port, served
+from tests.campaigns.kills import free_port, served
 from tests.campaigns.soak import resident
 from tests.runtime.board import open_board
 from tilewright.checking import reference_outputs
@@ -84,7 +84,6 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
         server = stack.enter_context(served(place, port))
-        os.environ["TILEWRIGHT_TOKEN"] = TOKEN
         devices: dict[str, Device] = {name: open_device(name, TINY) for name in ("sim", "rtl", "hls")}
         devices |= {"pynq": open_board(place), "server": open_device(f"pynq://127.0.0.1:{port}", TINY, wait=300)}
         while time.monotonic() - began < 60 * options.minutes:

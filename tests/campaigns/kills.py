@@ -35,7 +35,6 @@ from tilewright.runtime.remote.client import RemoteDevice
 
 DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
 PATIENCE = 3600  #: seconds of a command on a busy machine, the compilation of kernels included
-TOKEN = "0123456789abcdef" * 4
 CONTENT = bytes(range(256)) * 4000
 
 
@@ -43,7 +42,7 @@ def start(folder: Path, *command: str) -> subprocess.Popen[str]:
     """A command in a folder, with a cache there."""
     environment = {**os.environ, "TILEWRIGHT_CACHE": str(folder / "cache"), "PYTHONPATH": str(REPOSITORY)}
     return subprocess.Popen(
-        [sys.executable, "-m", "tilewright", *command], cwd=folder, env={**environment, "TILEWRIGHT_TOKEN": TOKEN},
+        [sys.executable, "-m", "tilewright", *command], cwd=folder, env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
@@ -196,7 +195,7 @@ def kill_serve(kills: int, rng: random.Random) -> int:
     with tempfile.TemporaryDirectory(prefix="tilewright-") as place:
         for number in range(kills + 1):
             with served(Path(place), port) as process:
-                executable = Executable(artifact, RemoteDevice(artifact.config, f"pynq://127.0.0.1:{port}", TOKEN))
+                executable = Executable(artifact, RemoteDevice(artifact.config, f"pynq://127.0.0.1:{port}"))
                 try:
                     assert np.array_equal(executable(x), expected), "wrong integers"
                     if number < kills:

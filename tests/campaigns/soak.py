@@ -1,7 +1,7 @@
 """A server with good clients beside bad, slow and dying ones: no good one is refused or gets a wrong integer.
 
 ``python -m tests.campaigns.soak [--minutes M] [--good N] [--bad N]``. Bad clients drip bytes, stay silent, send noise,
-offer a wrong token, run a program that faults, or die in the middle of a job. Prints the good clients' latencies
+run a program that faults, or die in the middle of a job. Prints the good clients' latencies
 (median, p99, longest) and the server's memory at a tenth of the time and at the end. Exit code 1 if a good client
 failed or memory grew by more than a half.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.campaigns.kills import TOKEN, free_port, served
+from tests.campaigns.kills import free_port, served
 from tests.runtime.network import images, make_artifact, reference
 from tilewright.errors import TilewrightError
 from tilewright.runtime.executable import Executable
@@ -43,9 +43,9 @@ class Soak:
         self.counts: Counter[str] = Counter()
         self.failures: list[str] = []
 
-    def device(self, token: str = TOKEN) -> RemoteDevice:
+    def device(self) -> RemoteDevice:
         """A connection to be."""
-        return RemoteDevice(GOOD.config, f"pynq://127.0.0.1:{self.port}", token, wait=300)
+        return RemoteDevice(GOOD.config, f"pynq://127.0.0.1:{self.port}", wait=300)
 
     def good(self, seed: int) -> None:
         """Run after run, each compared; a pause now and then."""
@@ -66,7 +66,7 @@ class Soak:
         """One way to be bad after another."""
         rng = random.Random(seed)
         ways: tuple[Callable[[random.Random], None], ...] = (
-            self._drip, self._silent, self._noise, self._wrong_token, self._fault, self._die,
+            self._drip, self._silent, self._noise, self._fault, self._die,
         )  # fmt: skip
         while time.monotonic() < self.until:
             way = rng.choice(ways)
@@ -90,9 +90,6 @@ class Soak:
     def _noise(self, rng: random.Random) -> None:
         with self._socket() as connection:
             connection.sendall(rng.randbytes(rng.randint(1, 5000)))
-
-    def _wrong_token(self, rng: random.Random) -> None:
-        Executable(GOOD, self.device("f" * 64))(X)
 
     def _fault(self, rng: random.Random) -> None:
         Executable(FAULTY, self.device())(X)

@@ -18,7 +18,7 @@ def test_every_command_and_option_is_drawn() -> None:
     assert {name for name, _, _ in lines} == set(parameters())
     assert len(parameters()) == len(COMMANDS) + sum(len(members) for _, _, members in GROUPS) + 2
     words = {word.partition("=")[0] for _, line, _ in lines for word in line}
-    for flag in ("--tls-key", "--reference", "--space", "--html", "--lint", "--base-url", "--expected", "-o"):
+    for flag in ("--wait", "--reference", "--space", "--html", "--lint", "--base-url", "--expected", "-o"):
         assert flag in words
 
 

@@ -48,7 +48,6 @@ VAIN = [
     ("inspect toy.tflite --placement --objective nonsense", "--objective nonsense"),
     ("fuzz tflite --no-shrink --shrink-seconds 5", "--shrink-seconds"),
     ("explore toy.tflite -o out --sampler grid --seed 3", "--seed"),
-    ("serve --device sim --tls-key k.pem", "--tls-key"),
     ("serve --device sim --overlay o.bit", "--overlay"),
     ("serve --config tiny", "--config"),
     ("selftest --device sim --input x.npy", "--input"),

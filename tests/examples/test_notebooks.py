@@ -23,7 +23,7 @@ def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.Mon
     folder = tmp_path / "notebooks"
     folder.mkdir()
     shutil.copytree(REPOSITORY / "examples" / "digits", tmp_path / "digits")
-    for name in ("TILEWRIGHT_OVERLAY", "TILEWRIGHT_HOST", "TILEWRIGHT_TOKEN"):
+    for name in ("TILEWRIGHT_OVERLAY", "TILEWRIGHT_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))

@@ -131,14 +131,6 @@ def run(
     overlay: Annotated[
         Path | None, typer.Option(metavar="O.bit", help="With --device pynq: the bitstream, or a folder of one."), READ
     ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="T", help="With --device pynq://HOST: file with its token."), READ
-    ] = None,
-    ca: Annotated[
-        Path | None,
-        typer.Option("--ca", metavar="PEM", help="With --device pynqs://HOST: certificates to trust."),
-        READ,
-    ] = None,
     wait: Annotated[
         float | None,
         typer.Option(metavar="S", min=0, help="With --device pynq://HOST: seconds to wait while others have it (90)."),
@@ -189,7 +181,7 @@ def run(
     opened: str | Device = device
     chosen = artifact.options.get("objective") if artifact else objective
     own_jobs = jobs if device == "sim" or chosen != "throughput" else None  # else they are the CPU's alone
-    if special := device_options(device, wave, overlay, token_file, ca, wait, own_jobs):
+    if special := device_options(device, wave, overlay, wait, own_jobs):
         own = artifact.config if artifact and config is None else None
         opened = open_device(device, own or load_config(config or DEFAULT_CONFIG), **special)
     given = None if input is None else load_inputs(input)
@@ -250,14 +242,10 @@ def device_options(
     device: str,
     wave: Path | None,
     overlay: Path | None,
-    token_file: Path | None,
-    ca: Path | None,
     wait: float | None,
     jobs: int | None,
 ) -> dict[str, Any]:
     """What the device's constructor gets. Raises :class:`UsageProblem` for options that are another device's."""
-    from tilewright.runtime.remote.auth import find_token
-
     remote = "://" in device
     refuse_vain(
         (wave, device == "rtl", "--wave: only the rtl device has waveforms; add --device rtl"),
@@ -267,14 +255,11 @@ def device_options(
             device == "sim",
             "--jobs: only the sim device computes several at once; add --device sim, or --objective throughput",
         ),
-        (token_file, remote, "--token-file: only a remote device has a token; add --device pynq://HOST"),
         (wait, remote, "--wait: only a remote device has others that use it; add --device pynq://HOST"),
-        (ca, remote and device.startswith("pynqs:"), "--ca: only TLS has certificates; add --device pynqs://HOST"),
     )
     if wave is not None:
         check_writable(wave)
-    token = None if token_file is None else find_token(token_file)
-    values = {"wave": wave, "overlay": overlay, "token": token, "ca": ca, "wait": wait, "jobs": jobs}
+    values = {"wave": wave, "overlay": overlay, "wait": wait, "jobs": jobs}
     return {name: value for name, value in values.items() if value is not None}
 
 

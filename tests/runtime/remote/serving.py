@@ -16,13 +16,10 @@ from tilewright.progress import Advance
 from tilewright.runtime.device import Allocation, Device
 from tilewright.runtime.device_base import fault
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.client import RemoteDevice
 from tilewright.runtime.remote.frames import MAGIC, PREFIX, Channel
 from tilewright.runtime.remote.server import Limits, Server
 from tilewright.runtime.sim_device import SimDevice
-
-TOKEN = "a token for tests only"
 
 
 @dataclasses.dataclass
@@ -38,7 +35,7 @@ class Running:
         return f"pynq://127.0.0.1:{self.server.port}"
 
     def client(self, **options: object) -> RemoteDevice:
-        return RemoteDevice(TINY, self.url, **{"token": TOKEN, **options})  # type: ignore[arg-type]
+        return RemoteDevice(TINY, self.url, **options)  # type: ignore[arg-type]
 
     def saw(self, text: str) -> bool:
         """Whether the log has, or soon gets, a line with ``text``."""
@@ -64,7 +61,7 @@ def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
 def serving(device: Device | None = None, limits: Limits | None = None, **options: object) -> Iterator[Running]:
     lines: list[str] = []
     device = device or SimDevice(TINY)
-    server = Server(device, TOKEN, port=0, limits=limits or Limits(), log=lines.append, **options)  # type: ignore[arg-type]
+    server = Server(device, port=0, limits=limits or Limits(), log=lines.append, **options)  # type: ignore[arg-type]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -104,13 +101,11 @@ class Failing(SimDevice):
 
 
 def greet(running: Running, source: str = "127.0.0.1", **hello: object) -> Channel:
-    """A connection that has proven the token and asked for the device; the answer is not read yet."""
+    """A connection that has asked for the device; the answer is not read yet."""
     connection = socket.create_connection(("127.0.0.1", running.server.port), 20, (source, 0))
     channel = Channel(connection, "server", 1 << 20)
-    greeting, _ = channel.receive()
-    mine = auth.new_nonce()
-    proof = auth.proof(TOKEN, "client", greeting["nonce"], mine)
-    channel.send({"nonce": mine, "purpose": "job", "proof": proof, **hello})
+    channel.receive()
+    channel.send({"purpose": "job", **hello})
     return channel
 
 

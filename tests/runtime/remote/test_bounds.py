@@ -13,17 +13,15 @@ import pytest
 
 from tests.isa.build import INPUT, OUTPUT
 from tests.runtime.network import TINY, images, make_program, reference
-from tests.runtime.remote.serving import TOKEN
 from tilewright.isa.container import dump
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.spec import MOST_CORES
 from tilewright.runtime.device_base import DeviceError
-from tilewright.runtime.remote import auth, frames
+from tilewright.runtime.remote import frames
 from tilewright.runtime.remote.frames import MAGIC, PREFIX, Channel, ConnectionLost, FrameError, RemoteError
 from tilewright.runtime.remote.greeting import _parse
 from tilewright.runtime.remote.server import _LONGEST_WAIT, _seconds
 from tilewright.runtime.remote.session import KEPT_PROGRAMS, Programs, RequestError, Session, check_memory
-from tilewright.runtime.remote.slots import Slots, origin_of
 from tilewright.runtime.remote.turns import Turns
 from tilewright.runtime.sim_device import SimDevice
 
@@ -201,22 +199,6 @@ def test_segments_of_a_client_that_goes_are_released() -> None:
 # -- who may come, and when -----------------------------------------------------------------------------------
 
 
-def test_places_are_as_many_as_there_are_and_free_again() -> None:
-    slots = Slots(3, 2)
-    assert [slots.take(who) for who in ("a", "a", "a", "b", "b")] == [
-        "", "", "2 connections from a are open", "", "3 connections are open",
-    ]  # fmt: skip
-    slots.give_back("a")
-    assert [slots.take(who) for who in ("b", "a")] == ["", "3 connections are open"]
-
-
-def test_one_ipv6_subscriber_is_one_peer() -> None:
-    assert origin_of("127.0.0.1") == "127.0.0.1"
-    assert origin_of("2001:db8:1:2:3:4:5:6") == origin_of("2001:db8:1:2::") == "2001:db8:1:2::/64"
-    assert origin_of("2001:db8:1:3::1") == "2001:db8:1:3::/64"
-    assert origin_of("fe80::1%eth0") == "fe80::/64"
-
-
 @pytest.mark.parametrize(
     ("asked", "seconds"),
     [
@@ -291,24 +273,17 @@ def test_a_message_has_time_for_its_bytes_besides(monkeypatch: pytest.MonkeyPatc
     channel.close()
 
 
-# -- tokens and addresses -------------------------------------------------------------------------------------
+# -- addresses -------------------------------------------------------------------------------------
 
 
-def test_nonces_and_tokens_have_a_least_length() -> None:
-    assert auth.check_token("x" * auth.SHORTEST_TOKEN, "here") == "x" * 16
-    with pytest.raises(auth.TokenError, match="here: a token has at least 16"):
-        auth.check_token("x" * (auth.SHORTEST_TOKEN - 1), "here")
-    long, short = auth.new_nonce(), auth.new_nonce()[:-1]
-    for theirs, mine, good in ((long, long, True), (short, long, False), (long, short, False)):
-        assert auth.proven(auth.proof(TOKEN, "client", theirs, mine), TOKEN, "client", theirs, mine) is good
-
-
-@pytest.mark.parametrize("url", ["pynq://host?x=1", "pynq://me@host", "pynq://host/path", "http://host", "pynq://"])
+@pytest.mark.parametrize(
+    "url", ["pynq://host?x=1", "pynq://me@host", "pynq://host/path", "http://host", "pynqs://host", "pynq://"]
+)
 def test_addresses_with_more_than_host_and_port_are_refused(url: str) -> None:
     with pytest.raises(RemoteError, match="not a device's address"):
         _parse(url)
 
 
-def test_addresses_say_host_port_and_tls() -> None:
-    assert _parse("pynq://host:1") == (False, "host", 1)
-    assert _parse("pynqs://[::1]/") == (True, "::1", 7747)
+def test_addresses_say_host_and_port() -> None:
+    assert _parse("pynq://host:1") == ("host", 1)
+    assert _parse("pynq://[::1]/") == ("::1", 7747)

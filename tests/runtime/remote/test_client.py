@@ -10,11 +10,10 @@ import pytest
 
 from tests.isa.build import INPUT
 from tests.runtime.network import TINY, images, make_artifact, make_program, reference
-from tests.runtime.remote.serving import TOKEN, Failing, Running, serving
+from tests.runtime.remote.serving import Failing, Running, serving
 from tilewright.isa.container import dump
 from tilewright.runtime.device import DeviceError, DeviceFault
 from tilewright.runtime.executable import Executable
-from tilewright.runtime.remote import auth
 from tilewright.runtime.remote.client import RemoteDevice
 from tilewright.runtime.remote.frames import Channel, ConnectionLost, RemoteError
 from tilewright.runtime.remote.server import Limits, Server
@@ -145,24 +144,24 @@ def interrupted(self: Channel, header: dict[str, object], payload: bytes = b"") 
 
 def test_another_config_is_refused_at_once(running: Running) -> None:
     with pytest.raises(DeviceError, match=r"is of config tiny, the program of bigger \(act_bytes: 16384 != 8192\)"):
-        RemoteDevice(TINY.replace(name="bigger", act_bytes=16384), running.url, TOKEN)
+        RemoteDevice(TINY.replace(name="bigger", act_bytes=16384), running.url)
 
 
 @pytest.mark.parametrize("url", ["pynq://", "pynq://h:99999", "ftp://host", "pynq://host/path", "pynq://[::1"])
 def test_malformed_addresses_are_told(url: str) -> None:
     with pytest.raises(RemoteError, match=r"write pynq://HOST or pynq://HOST:PORT"):
-        RemoteDevice(TINY, url, TOKEN)
+        RemoteDevice(TINY, url)
 
 
 def test_nobody_listening_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(RemoteError, match=rf"127.0.0.1 port {port}: address already in use; choose another --host"):
-            Server(SimDevice(TINY), TOKEN, port=port)
+            Server(SimDevice(TINY), port=port)
     with pytest.raises(
         RemoteError, match=r"no connection to 127.0.0.1 port .*: connection refused; is tilewright serve"
     ):
-        RemoteDevice(TINY, f"pynq://127.0.0.1:{port}", TOKEN)
+        RemoteDevice(TINY, f"pynq://127.0.0.1:{port}")
 
 
 def test_a_server_that_dies_is_told() -> None:
@@ -171,18 +170,16 @@ def test_a_server_that_dies_is_told() -> None:
     def dying() -> None:
         for allowed in (0, 1):
             channel = Channel(listener.accept()[0], "client", 1 << 20)
-            nonce = auth.new_nonce()
-            channel.send({"tilewright": 1, "nonce": nonce})
-            hello, _ = channel.receive()
-            proof = auth.proof(TOKEN, "server", nonce, hello["nonce"])
-            channel.send({"proof": proof, "device": "sim", "config": TINY.to_dict(), "max_request": 1 << 20})
+            channel.send({"tilewright": 2})
+            channel.receive()
+            channel.send({"device": "sim", "config": TINY.to_dict(), "max_request": 1 << 20})
             for _ in range(allowed):
                 channel.receive()
             channel.close()
 
     thread = threading.Thread(target=dying)
     thread.start()
-    executable = Executable(make_artifact(), RemoteDevice(TINY, f"pynq://127.0.0.1:{listener.getsockname()[1]}", TOKEN))
+    executable = Executable(make_artifact(), RemoteDevice(TINY, f"pynq://127.0.0.1:{listener.getsockname()[1]}"))
     with pytest.raises(ConnectionLost):
         executable.run(images(1))
     thread.join()

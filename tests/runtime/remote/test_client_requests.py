@@ -15,7 +15,7 @@ from tilewright.runtime.remote.client import RemoteDevice
 from tilewright.runtime.remote.frames import FrameError, RemoteError
 from tilewright.runtime.remote.greeting import Address, ServerFull
 
-NOWHERE = Address("pynq://nowhere", "nowhere", 1, "token", None)
+NOWHERE = Address("pynq://nowhere", "nowhere", 1)
 
 
 class Unconnected(RemoteDevice):

@@ -10,13 +10,12 @@ import pytest
 from tests.jit.split.test_launch import TINY, artifact_of, run
 from tests.jit.split.test_linked import ROWS, link, parted
 from tests.jit.split.test_pieces import residual
-from tests.runtime.remote.serving import TOKEN, Running, serving
+from tests.runtime.remote.serving import Running, serving
 from tilewright.isa.codec import decode, encode
 from tilewright.isa.program import Program
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.device_base import Counters, DeviceError
 from tilewright.runtime.remote.client import RemoteDevice
-from tilewright.runtime.remote.server import Server
 from tilewright.runtime.report.report import Report
 from tilewright.runtime.sim_device import SimDevice
 
@@ -29,7 +28,7 @@ def linked() -> Artifact:
 
 
 def client(running: Running) -> RemoteDevice:
-    return RemoteDevice(TINY, running.url, TOKEN)
+    return RemoteDevice(TINY, running.url)
 
 
 def counted(report: Report) -> list[Counters]:
@@ -68,26 +67,6 @@ def test_a_server_of_fewer_cores_refuses_by_name(linked: Artifact) -> None:
             run(GRAPH, linked, device=client(running))
         apart = artifact_of(GRAPH, TINY, ROWS)
         assert not any(each.counters.together for each in run(GRAPH, apart, device=client(running)).runs)
-
-
-def test_an_earlier_server_is_asked_for_no_more_than_it_knows(
-    linked: Artifact, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    greet = Server._greet
-
-    def without(self: Server, channel: object) -> object:
-        hello, welcome = greet(self, channel)  # type: ignore[arg-type]
-        del welcome["shares"]
-        return hello, welcome
-
-    monkeypatch.setattr(Server, "_greet", without)
-    with serving(SimDevice(TINY)) as running:
-        assert not client(running).shares
-        with pytest.raises(DeviceError, match="programs that share memory cannot run here"):
-            run(GRAPH, linked, device=client(running))
-        assert not any(
-            r.counters.together for r in run(GRAPH, artifact_of(GRAPH, TINY, ROWS), device=client(running)).runs
-        )
 
 
 def deaf(program: Program) -> Program:

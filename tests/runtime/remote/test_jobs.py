@@ -19,7 +19,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.isa.build import INPUT
 from tests.runtime.network import TINY, images, make_artifact, make_program, reference
-from tests.runtime.remote.serving import TOKEN, Failing, GatedDevice, Running, eventually, greet, serving
+from tests.runtime.remote.serving import Failing, GatedDevice, Running, eventually, greet, serving
 from tilewright.errors import TilewrightError
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote.frames import ConnectionLost, RemoteError
@@ -196,14 +196,14 @@ from tests.runtime.network import TINY, images, make_artifact
 from tilewright.errors import TilewrightError
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.remote.client import RemoteDevice
-Executable(make_artifact(), RemoteDevice(TINY, sys.argv[1], sys.argv[2])).run(images(3))
+Executable(make_artifact(), RemoteDevice(TINY, sys.argv[1])).run(images(3))
 """
 
 
 def test_a_client_killed_in_the_middle_leaves_the_device_free() -> None:
     device = GatedDevice()
     with serving(device) as running:
-        client = subprocess.Popen([sys.executable, "-c", CLIENT, running.url, TOKEN], cwd=REPOSITORY)
+        client = subprocess.Popen([sys.executable, "-c", CLIENT, running.url], cwd=REPOSITORY)
         assert device.entered.wait(60)
         os.kill(client.pid, signal.SIGKILL)
         client.wait()

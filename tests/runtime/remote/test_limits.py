@@ -11,7 +11,7 @@ import pytest
 
 from tests.isa.build import INPUT
 from tests.runtime.network import images, make_artifact, make_program
-from tests.runtime.remote.serving import Running, eventually, greet, greeted, raw, serving
+from tests.runtime.remote.serving import Running, eventually, greeted, raw, serving
 from tilewright.isa.container import ContainerError, dump, load
 from tilewright.runtime.device import DeviceError
 from tilewright.runtime.executable import Executable
@@ -140,7 +140,7 @@ def test_a_container_that_unpacks_to_more_than_allowed_is_refused() -> None:
 
 
 def test_connections_are_bounded() -> None:
-    with serving(limits=Limits(strangers=2, strangers_each=4)) as running:
+    with serving(limits=Limits(connections=2)) as running:
         idle = [socket.create_connection(("127.0.0.1", running.server.port)) for _ in range(2)]
         with pytest.raises(RemoteError, match="2 connections are open; waited 0 s"):
             running.client(wait=0)
@@ -155,32 +155,10 @@ def test_connections_are_bounded() -> None:
             timer.join()
 
 
-def test_clients_of_one_address_are_bounded_apart() -> None:
-    """One that knows the token and opens many connections leaves room for those elsewhere."""
-    with serving(limits=Limits(connections=3, each=2), host="0.0.0.0") as running:
-        holding = greeted(running)
-        waiting = greet(running, wait=60)
-        assert eventually(lambda: running.server.waiting == 1)
-        assert greet(running, wait=60).receive()[0] == {
-            "error": "full", "message": "2 connections from 127.0.0.1 are open",
-        }  # fmt: skip
-        with pytest.raises(RemoteError, match=r"2 connections from 127\.0\.0\.1 are open; waited 0 s"):
-            running.client(wait=0).allocate(make_program(), 1)
-        elsewhere = greet(running, source="127.0.0.2", wait=60)
-        assert "place 2 of 2" in elsewhere.receive()[0]["waiting"]
-        refused = greet(running, source="127.0.0.3", wait=60).receive()[0]
-        assert refused["message"] == "3 connections are open"
-        for channel in (holding, waiting, elsewhere):
-            channel.close()
-        assert running.is_well()
-
-
-def test_strangers_that_drip_neither_keep_their_place_nor_lock_others_out() -> None:
-    with serving(limits=Limits(strangers=8, strangers_each=4, greeting_seconds=2), host="0.0.0.0") as running:
+def test_strangers_that_drip_do_not_keep_their_place() -> None:
+    with serving(limits=Limits(connections=4, greeting_seconds=2)) as running:
         begin = time.monotonic()
-        drips = [socket.create_connection(("127.0.0.1", running.server.port), 5, ("127.0.0.2", 0)) for _ in range(8)]
-        assert running.saw("refused, 4 connections from 127.0.0.2 are open")
-        assert running.is_well(), "those who come from elsewhere are served meanwhile"
+        drips = [socket.create_connection(("127.0.0.1", running.server.port), 5) for _ in range(4)]
         hello = iter(raw(b" " * 4000))  # a message that would be complete in minutes
         while drips:
             byte = bytes([next(hello)])
@@ -257,6 +235,6 @@ def test_a_defect_of_the_server_is_logged_and_survived(running: Running, monkeyp
 
 
 def test_a_client_that_goes_leaves_its_place() -> None:
-    with serving(limits=Limits(connections=1, each=1)) as running:
+    with serving(limits=Limits(connections=1)) as running:
         for _ in range(3):
             assert running.is_well()
