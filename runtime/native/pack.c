@@ -15,6 +15,7 @@
 typedef uint8_t chunk __attribute__((vector_size(CHUNK), aligned(1)));
 static inline chunk load_chunk(const uint8_t *in) { return *(const chunk *)in; }
 static inline void store_chunk(uint8_t *out, chunk c) { *(chunk *)out = c; }
+#define APART __attribute__((noinline))
 #else
 typedef struct {
   uint8_t bytes[CHUNK];
@@ -25,6 +26,7 @@ static inline chunk load_chunk(const uint8_t *in) {
   return c;
 }
 static inline void store_chunk(uint8_t *out, chunk c) { memcpy(out, &c, CHUNK); }
+#define APART
 #endif
 
 static size_t padded_bytes(const struct tilewright_pack *p) {
@@ -144,26 +146,34 @@ static void one_position(const struct window *w, const uint8_t *in, uint8_t *out
 }
 
 /* `count` positions of a row, one after another; bytes too much may follow the last. Small windows, which are those of
- * first layers, have loops whose lengths the compiler knows. */
-static void many_positions(const struct window *w, const uint8_t *restrict in, uint8_t *restrict out, int32_t count,
-                           uint8_t pad) {
-  const int32_t run = w->run, size = w->lines * w->taps * run + w->tail;
-  const size_t line = w->line, across = w->across;
+ * first layers, have loops whose lengths the compiler knows, and functions of their own, for it to keep in registers all
+ * that a loop needs. `pads`: what follows the last line of each. */
+#define POSITIONS(NAME, LINES, CHUNKS)                                                                                 \
+  APART static void NAME(const struct window *w, const uint8_t *restrict in, uint8_t *restrict out, int32_t count,     \
+                         chunk pads) {                                                                                 \
+    const int32_t lines = LINES, run = w->run, filled = lines * run, size = filled + w->tail;                          \
+    const size_t line = w->line, across = w->across;                                                                   \
+    for (; count > 0; count--, in += across, out += size) {                                                            \
+      copy_window(out, in, lines, run, line, CHUNKS);                                                                  \
+      store_chunk(out + filled, pads);                                                                                 \
+    }                                                                                                                  \
+  }
+POSITIONS(one_line, 1, 1)
+POSITIONS(three_lines, 3, 1)
+POSITIONS(narrow_lines, w->lines, 1)
+POSITIONS(wide_lines, w->lines, 2)
+
+static void many_positions(const struct window *w, const uint8_t *in, uint8_t *out, int32_t count, uint8_t pad) {
   uint8_t pads[CHUNK];
   memset(pads, pad, CHUNK);
   const chunk tail = load_chunk(pads);
-#define POSITIONS(LINES, CHUNKS)                          \
-  for (; count > 0; count--, in += across, out += size) { \
-    copy_window(out, in, LINES, run, line, CHUNKS);       \
-    if (w->tail) store_chunk(out + size - w->tail, tail); \
-  }
-  if (w->taps > 1 || w->tail > CHUNK || run > 2 * CHUNK)
-    for (; count > 0; count--, in += across, out += size) one_position(w, in, out, pad, 0);
-  else if (run > CHUNK) POSITIONS(w->lines, 2)
-  else if (w->lines == 1) POSITIONS(1, 1)
-  else if (w->lines == 3) POSITIONS(3, 1)
-  else POSITIONS(w->lines, 1)
-#undef POSITIONS
+  if (w->taps > 1 || w->tail > CHUNK || w->run > 2 * CHUNK)
+    for (const int32_t size = w->lines * w->taps * w->run + w->tail; count > 0; count--, in += w->across, out += size)
+      one_position(w, in, out, pad, 0);
+  else if (w->run > CHUNK) wide_lines(w, in, out, count, tail);
+  else if (w->lines == 1) one_line(w, in, out, count, tail);
+  else if (w->lines == 3) three_lines(w, in, out, count, tail);
+  else narrow_lines(w, in, out, count, tail);
 }
 
 /* The units of one position, where each stands: blocks of units, and rows of a batch, the first of them the image. */
