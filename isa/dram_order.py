@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tilewright.config import Config
@@ -61,20 +60,14 @@ class DramOrder:
         beats: Bytes = self._beats(memory[first:end]).flatten().view(np.uint8)
         return beats[begin - first :][:size]
 
-    def rows(
-        self, memory: Bytes, stride: int, count: int, begin: int, size: int, arranged: bool = True
-    ) -> NDArray[Any]:
-        """``size`` bytes from number ``begin`` on, again every ``stride`` bytes, in place: what is copied to another
-        such array arrives in that one's order. All are whole blocks; ``arranged``: whether memory is DRAM's."""
-        shape: tuple[int, ...] = (count, size)
-        strides: tuple[int, ...] = (stride, 1)
-        if self.ports > 1:
-            _, beats, ports, parts = self._shape
-            item = self._item.itemsize
-            word = parts * item
-            port, beat = (beats * word, word) if arranged else (word, ports * word)
-            shape, strides = (count, size // self.block, beats, ports, parts), (stride, self.block, beat, port, item)
-        return as_strided(memory[begin:].view(self._item if self.ports > 1 else np.uint8), shape, strides)
+    def write_stack(self, memory: Bytes, begin: int, stride: int, rows: Bytes) -> None:
+        """Write row k of ``rows``, (N, size), from byte ``begin + k * stride`` on."""
+        for k, row in enumerate(rows):
+            self.write(memory, begin + k * stride, row)
+
+    def read_stack(self, memory: Bytes, begin: int, stride: int, count: int, size: int) -> Bytes:
+        """(count, size): the bytes that :meth:`write_stack` writes."""
+        return np.stack([self.read(memory, begin + k * stride, size) for k in range(count)])
 
     def _beats(self, memory: Bytes) -> NDArray[Any]:
         """Whole blocks as (block, beat, port, part of the word), in place."""

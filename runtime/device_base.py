@@ -138,7 +138,7 @@ class Device(ABC):
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Write bytes to a segment, ``offset`` bytes from where ``inference`` sees it begin."""
         begin = self._begin(allocation, segment, inference, offset, bytes_of(data).size)
-        self.order.write(self._memory(allocation, segment), begin, data.reshape(-1))
+        self.order.write(self._memory(allocation, segment, written=True), begin, data.reshape(-1))
 
     def read(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
         """A copy of ``size`` bytes of a segment as ``inference`` sees it."""
@@ -147,29 +147,25 @@ class Device(ABC):
 
     def write_stack(self, allocation: Allocation, segment: int, offset: int, data: NDArray[np.uint8]) -> None:
         """Write row k of ``data``, (N, size), to a segment as inference k sees it."""
-        for inference, row in enumerate(bytes_of(data)):
-            self.write(allocation, segment, inference, offset, row)
+        if not (count := len(bytes_of(data))):
+            return
+        rows = data.reshape(count, -1)
+        self._begin(allocation, segment, count - 1, offset, rows.shape[1])  # and the first ones, if the last
+        stride = allocation.program.segments[segment].repeat_stride
+        self.order.write_stack(self._memory(allocation, segment, written=True), offset, stride, rows)
 
     def read_stack(
         self, allocation: Allocation, segment: int, inferences: int, offset: int, size: int
     ) -> NDArray[np.uint8]:
         """(inferences, size): the same bytes of a segment as each of the first inferences sees them."""
         whole("inferences", inferences, 1, error=DeviceError)
-        return np.stack([self.read(allocation, segment, k, offset, size) for k in range(inferences)])
-
-    def writer(
-        self, allocation: Allocation, segment: int, offset: int, size: int
-    ) -> Callable[[NDArray[np.uint8]], None]:
-        """:meth:`write_stack` of ``size`` bytes for each inference of an allocation, ready to be called again and
-        again while it is held, between one run of :meth:`runner` and the next."""
-        return partial(self.write_stack, allocation, segment, offset)
-
-    def reader(self, allocation: Allocation, segment: int, offset: int, size: int) -> Callable[[], NDArray[np.uint8]]:
-        """:meth:`read_stack`, likewise; the next call may overwrite what the last one gave."""
-        return partial(self.read_stack, allocation, segment, allocation.inferences, offset, size)
+        self._begin(allocation, segment, inferences - 1, offset, size)
+        stride = allocation.program.segments[segment].repeat_stride
+        return self.order.read_stack(self._memory(allocation, segment), offset, stride, inferences, size)
 
     def runner(self, allocations: Sequence[Allocation], inferences: int) -> Callable[[], None]:
-        """:meth:`run_together`, likewise; there may be no counters afterwards."""
+        """:meth:`run_together`, ready to be called again and again while the allocations are held; there may be no
+        counters afterwards."""
         return partial(self.run_together, allocations, inferences)
 
     def _begin(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> int:
@@ -297,8 +293,9 @@ class Device(ABC):
         """Reserve the segments and write their constants; the result becomes ``Allocation.state``."""
 
     @abstractmethod
-    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
-        """The writable bytes of a whole segment, all inferences, in the order of :attr:`order`."""
+    def _memory(self, allocation: Allocation, segment: int, written: bool = False) -> NDArray[np.uint8]:
+        """The bytes of a whole segment, all inferences, in the order of :attr:`order`, which are about to be read, or
+        ``written``."""
 
     @abstractmethod
     def _launch(self, allocation: Allocation, inferences: int) -> None:

@@ -96,7 +96,7 @@ class HlsDevice(Device):
         state.inside.append(state)
         return state
 
-    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+    def _memory(self, allocation: Allocation, segment: int, written: bool = False) -> NDArray[np.uint8]:
         state: _State = self._held(allocation)
         first, size = state.places[0][segment]
         return state.dram[first : first + size]

@@ -115,26 +115,27 @@ class PackStep(Step):
 
     def _compiled(self, x: Array) -> Pack | None:
         """For the compiled library; None where it is not there, cannot do it, or :meth:`check` refuses ``x``."""
-        key = x.shape[1:], x.dtype.name
+        key = x.shape[1:], x.dtype
         if key not in self._structs:
+            form = Form(x.shape[1:], x.dtype.name)
             try:
-                self.check(Form(*key))
+                self.check(form)
             except StepError:
                 return None
-            self._structs[key] = self._struct(*key)
+            self._structs[key] = self._struct(form)
         return self._structs[key]
 
     @cached_property
-    def _structs(self) -> dict[tuple[tuple[int, ...], str], Pack | None]:
+    def _structs(self) -> dict[tuple[tuple[int, ...], np.dtype[Any]], Pack | None]:
         return {}
 
-    def _struct(self, shape: tuple[int, ...], dtype: str) -> Pack | None:
-        strides = calls.strides(self.shape, shape, self.permutation)
+    def _struct(self, form: Form) -> Pack | None:
+        strides = calls.strides(self.shape, form.shape, self.permutation)
         if library() is None or strides is None:
             return None
         return Pack(
             *self.shape[1:], strides, self.lanes, self.units, self.batch, calls.LAYOUTS[self.layout], self.block,
-            *self.padding, self.pad_value, self.channel_pad, self.value_offset, int(dtype == "uint8"),
+            *self.padding, self.pad_value, self.channel_pad, self.value_offset, int(form.dtype == "uint8"),
             self.kernel, self.strides, self.dilation,
         )  # fmt: skip
 

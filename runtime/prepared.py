@@ -80,7 +80,7 @@ class Prepared:
             found = environment[tensor.name]
             if not known:
                 check_form(self.artifact.name, tensor, form_of(found))
-            outputs.append(found.reshape(shape).copy())  # what was read is overwritten by the next call
+            outputs.append(found.reshape(shape).copy())  # it may be an input, a state or a constant
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _inputs(self, x: Any) -> Environment:
@@ -120,9 +120,9 @@ def _action(
     """What a step does to the tensors of an inference. A form that is known was checked; one that an interpreter
     decides is checked each time."""
     if isinstance(step, PackStep):
-        return _pack(step, device.writer(allocations[step.program], step.segment, step.offset, step.size), forms)
+        return _pack(step, device, allocations[step.program], forms[step.tensor] is not None)
     if isinstance(step, UnpackStep):
-        return _unpack(step, device.reader(allocations[step.program], step.segment, step.offset, step.size))
+        return _unpack(step, device, allocations[step.program])
     if isinstance(step, LaunchStep):
         run = device.runner([allocations[k] for k in step.programs], allocations[step.program].inferences)
         return lambda environment: run()
@@ -131,22 +131,22 @@ def _action(
     return lambda environment: run_host_step(step, environment, artifact.blobs)
 
 
-def _pack(step: PackStep, write: Callable[[Array], None], forms: dict[str, Form | None]) -> Action:
-    tensor, apply, known = step.tensor, step.apply, forms[step.tensor] is not None
+def _pack(step: PackStep, device: Device, allocation: Allocation, known: bool) -> Action:
+    tensor, segment, offset = step.tensor, step.segment, step.offset
 
     def act(environment: Environment) -> None:
         if not known:
             step.check(form_of(environment[tensor]))
-        write(apply(environment[tensor]))
+        device.write_stack(allocation, segment, offset, step.apply(environment[tensor]))
 
     return act
 
 
-def _unpack(step: UnpackStep, read: Callable[[], Array]) -> Action:
-    tensor, apply = step.tensor, step.apply
+def _unpack(step: UnpackStep, device: Device, allocation: Allocation) -> Action:
+    place = allocation, step.segment, allocation.inferences, step.offset, step.size
 
     def act(environment: Environment) -> None:
-        environment[tensor] = apply(read())
+        environment[step.tensor] = step.apply(device.read_stack(*place))
 
     return act
 

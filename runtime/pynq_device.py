@@ -19,14 +19,12 @@ from tilewright.hw.verilated.limits import LONGEST, cycle_bound
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.progress import Advance
-from tilewright.ranges import whole
 from tilewright.runtime.device_base import (
     Allocation,
     Counters,
     Device,
     DeviceError,
     DeviceFault,
-    bytes_of,
     fault,
     has_shared,
 )
@@ -60,7 +58,6 @@ class _State:
     words: dict[tuple[int, int, int], tuple[Word, ...]] = field(default_factory=dict)
     counters: dict[int, dict[str, int]] = field(default_factory=dict)  #: by core
     together: bool = False  #: whether other programs ran beside the last launch
-    plain: dict[int, NDArray[np.uint8]] = field(default_factory=dict)  #: by segment, its bytes in their own order
 
 
 class PynqDevice(Device):
@@ -90,7 +87,7 @@ class PynqDevice(Device):
         super().__init__(config)
         manifest = overlay if isinstance(overlay, Manifest) else find_overlay(overlay, config)
         self.board = Board(manifest, pynq, download)
-        self.order = self._order = CompiledOrder(config)
+        self.order = CompiledOrder(config)
         self.turn = self.board.turn
         self._running: dict[int, Allocation] = {}  # what cores run that have been started and not yet been seen to end
         self.polling: str | None = self.board.no_interrupt if interrupt else "the interrupt is switched off"
@@ -117,7 +114,6 @@ class PynqDevice(Device):
         kept = self._kept.pop((id(program), inferences), None)
         if kept is not None:
             kept[1].buffers.clear()
-            kept[1].plain.clear()
             return kept[1]
         cores = min(len(self.board.cores), inferences)
         try:
@@ -151,67 +147,15 @@ class PynqDevice(Device):
             ]
         return tuple(words)
 
-    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
-        state: _State = self._held(allocation)
-        return state.buffers.memory(segment)
-
-    def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:
-        begin = self._begin(allocation, segment, inference, offset, bytes_of(data).size)
+    def _memory(self, allocation: Allocation, segment: int, written: bool = False) -> NDArray[np.uint8]:
         buffers: SegmentBuffers = self._held(allocation).buffers
-        buffers.places[segment][0].before_write()
-        buffers.constants_changed |= allocation.program.segments[segment].kind == "constant"
-        self.order.write(buffers.memory(segment), begin, data.reshape(-1))
-
-    def read(self, allocation: Allocation, segment: int, inference: int, offset: int, size: int) -> NDArray[np.uint8]:
-        begin = self._begin(allocation, segment, inference, offset, size)
-        buffers: SegmentBuffers = self._held(allocation).buffers
-        buffers.places[segment][0].before_read()
-        return self.order.read(buffers.memory(segment), begin, size)
-
-    def writer(
-        self, allocation: Allocation, segment: int, offset: int, size: int
-    ) -> Callable[[NDArray[np.uint8]], None]:
-        """As the base class's. Bytes are put in their own order first, with others beside them, to be moved as whole
-        blocks."""
-        spec, count, order = allocation.program.segments[segment], allocation.inferences, self.order
-        first, end = self._blocks(allocation, segment, offset, size)
-        state: _State = self._held(allocation)
-        group = state.buffers.places[segment][0]
-        stride = order.whole(spec.repeat_stride or spec.size)
-        plain = state.plain.setdefault(segment, np.zeros(stride * count, np.uint8))
-        own = plain.reshape(count, stride)[:, offset : offset + size]
-        source = order.rows(plain, stride, count, first, end - first, arranged=False)
-        target = order.rows(state.buffers.memory(segment), spec.repeat_stride, count, first, end - first)
-
-        def write(data: NDArray[np.uint8]) -> None:
-            own[...] = data
+        group = buffers.places[segment][0]
+        if written:
             group.before_write()
-            target[...] = source
-
-        return write
-
-    def reader(self, allocation: Allocation, segment: int, offset: int, size: int) -> Callable[[], NDArray[np.uint8]]:
-        """As the base class's."""
-        spec, count, order = allocation.program.segments[segment], allocation.inferences, self.order
-        first, end = self._blocks(allocation, segment, offset, size)
-        state: _State = self._held(allocation)
-        group = state.buffers.places[segment][0]
-        plain = np.zeros(count * (end - first), np.uint8)
-        target = order.rows(plain, end - first, count, 0, end - first, arranged=False)
-        source = order.rows(state.buffers.memory(segment), spec.repeat_stride, count, first, end - first)
-        own = plain.reshape(count, -1)[:, offset - first : offset - first + size]
-
-        def read() -> NDArray[np.uint8]:
+            buffers.constants_changed |= allocation.program.segments[segment].kind == "constant"
+        else:
             group.before_read()
-            target[...] = source
-            return own
-
-        return read
-
-    def _blocks(self, allocation: Allocation, segment: int, offset: int, size: int) -> tuple[int, int]:
-        """The first byte and the end of the whole blocks around some bytes."""
-        begin = self._begin(allocation, segment, 0, offset, size)
-        return begin // self.order.block * self.order.block, self.order.whole(begin + size)
+        return buffers.memory(segment)
 
     def runner(self, allocations: Sequence[Allocation], inferences: int) -> Callable[[], None]:
         """As the base class's: of one program alone its registers and its shares are worked out once."""
@@ -227,28 +171,6 @@ class PynqDevice(Device):
             self._finish_all(inferences, None, counted=False)
 
         return run
-
-    def write_stack(self, allocation: Allocation, segment: int, offset: int, data: NDArray[np.uint8]) -> None:
-        count = len(bytes_of(data))
-        if data.ndim != 2 or not count:
-            super().write_stack(allocation, segment, offset, data)
-            return
-        self._begin(allocation, segment, count - 1, offset, data.shape[1])  # and the first ones, if the last
-        buffers: SegmentBuffers = self._held(allocation).buffers
-        buffers.places[segment][0].before_write()
-        spec = allocation.program.segments[segment]
-        buffers.constants_changed |= spec.kind == "constant"
-        self._order.write_stack(buffers.memory(segment), offset, spec.repeat_stride, data)
-
-    def read_stack(
-        self, allocation: Allocation, segment: int, inferences: int, offset: int, size: int
-    ) -> NDArray[np.uint8]:
-        whole("inferences", inferences, 1, error=DeviceError)
-        self._begin(allocation, segment, inferences - 1, offset, size)
-        buffers: SegmentBuffers = self._held(allocation).buffers
-        buffers.places[segment][0].before_read()
-        stride = allocation.program.segments[segment].repeat_stride
-        return self._order.read_stack(buffers.memory(segment), offset, stride, inferences, size)
 
     def _release(self, allocation: Allocation) -> None:
         state: _State = allocation.state

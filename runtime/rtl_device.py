@@ -80,7 +80,7 @@ class RtlDevice(Device):
         others = range(1, min(self.config.cores, inferences))
         return _State([memories, *(own_scratch(program, memories) for _ in others)])
 
-    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+    def _memory(self, allocation: Allocation, segment: int, written: bool = False) -> NDArray[np.uint8]:
         state: _State = self._held(allocation)
         return state.memories[0][segment]
 

@@ -79,7 +79,7 @@ class SimDevice(Device):
         self._prepared.move_to_end(id(program))
         return _State(prepared, segment_memories(program, inferences))
 
-    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+    def _memory(self, allocation: Allocation, segment: int, written: bool = False) -> NDArray[np.uint8]:
         state: _State = self._held(allocation)
         return state.memories[segment]
 

@@ -16,13 +16,18 @@ TYPES = {"int8": 0, "uint8": 1, "int16": 2, "uint16": 3, "int32": 4}  #: ``enum 
 LAYOUTS = {"rows": 0, "patches": 1, "blocks": 2}
 
 
+def address(x: Any) -> int:
+    """Where an array's memory begins. NumPy's own attribute takes three times as long, but serves all arrays."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(x)) if x.flags.writeable and x.size else int(x.ctypes.data)
+
+
 def pack(struct: Pack, x: Array, size: int) -> Array | None:
     """(N, size) bytes of N tensors; None where a value does not fit int8."""
     native, x = library(), np.ascontiguousarray(x)
     assert native is not None
     out = np.empty((len(x), size), np.uint8)
     scratch = np.empty(native.tilewright_pack_scratch(ctypes.byref(struct)), np.uint8)
-    data = x.ctypes.data, out.ctypes.data, size, scratch.ctypes.data, len(x)
+    data = address(x), address(out), size, address(scratch), len(x)
     return None if native.tilewright_pack(ctypes.byref(struct), *data) else out
 
 
@@ -31,7 +36,7 @@ def unpack(struct: Unpack, data: Array, shape: tuple[int, ...], dtype: str) -> A
     native, data = library(), np.ascontiguousarray(data)
     assert native is not None
     out = np.empty((len(data), *shape), dtype)
-    native.tilewright_unpack(ctypes.byref(struct), data.ctypes.data, data.shape[1], out.ctypes.data, len(data))
+    native.tilewright_unpack(ctypes.byref(struct), address(data), data.shape[1], address(out), len(data))
     return out
 
 
@@ -39,7 +44,7 @@ def softmax_table(multiplier: int, left_shift: int, diff_min: int) -> Array:
     """For :func:`softmax_int8`."""
     native, table = library(), np.empty((2, 256), np.int32)
     assert native is not None
-    native.tilewright_softmax_table(table.ctypes.data, multiplier, left_shift, diff_min)
+    native.tilewright_softmax_table(address(table), multiplier, left_shift, diff_min)
     return table
 
 
@@ -48,8 +53,8 @@ def softmax_int8(x: Array, table: Array, diff_min: int) -> Array:
     native, x = library(), np.ascontiguousarray(x)
     assert native is not None
     out, columns = np.empty_like(x), x.shape[-1]
-    data = x.ctypes.data, out.ctypes.data, x.size // columns, columns
-    if native.tilewright_softmax(table.ctypes.data, diff_min, *data):
+    data = address(x), address(out), x.size // columns, columns
+    if native.tilewright_softmax(address(table), diff_min, *data):
         raise OverflowError(f"softmax: the sum over {columns} elements exceeds int32")
     return out
 
@@ -59,8 +64,8 @@ def softmax_by_table(x: Array, table: Array, factor: float, zero_point: int) -> 
     native, x = library(), np.ascontiguousarray(x)
     assert native is not None
     out, columns = np.empty_like(x), x.shape[-1]
-    data = x.ctypes.data, out.ctypes.data, x.size // columns, columns
-    native.tilewright_table_softmax(table.ctypes.data, factor, zero_point, *data)
+    data = address(x), address(out), x.size // columns, columns
+    native.tilewright_table_softmax(address(table), factor, zero_point, *data)
     return out
 
 
@@ -69,7 +74,7 @@ def cast(x: Array, offset: int, dtype: str) -> Array | None:
     native, x = library(), np.ascontiguousarray(x)
     assert native is not None
     out = np.empty(x.shape, dtype)
-    data = x.ctypes.data, TYPES[x.dtype.name], offset, out.ctypes.data, TYPES[dtype], x.size
+    data = address(x), TYPES[x.dtype.name], offset, address(out), TYPES[dtype], x.size
     return None if native.tilewright_cast(*data) else out
 
 
@@ -78,7 +83,7 @@ def quantize(x: Array, scale: float, zero_point: int, dtype: str, rounding: str)
     native, x = library(), np.ascontiguousarray(x)
     assert native is not None
     out = np.empty(x.shape, dtype)
-    data = x.ctypes.data, scale, zero_point, int(rounding == "away"), out.ctypes.data, TYPES[dtype], x.size
+    data = address(x), scale, zero_point, int(rounding == "away"), address(out), TYPES[dtype], x.size
     return None if native.tilewright_quantize(*data) else out
 
 
@@ -87,7 +92,7 @@ def dequantize(x: Array, scale: float, zero_point: int) -> Array:
     native, x = library(), np.ascontiguousarray(x)
     assert native is not None
     out = np.empty(x.shape, np.float32)
-    native.tilewright_dequantize(x.ctypes.data, TYPES[x.dtype.name], scale, zero_point, out.ctypes.data, x.size)
+    native.tilewright_dequantize(address(x), TYPES[x.dtype.name], scale, zero_point, address(out), x.size)
     return out
 
 

@@ -9,36 +9,34 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.dram_order import DramOrder
+from tilewright.runtime.native.calls import address
 from tilewright.runtime.native.library import Order, library
 
 Bytes = NDArray[np.uint8]
 
 
 class CompiledOrder(DramOrder):
-    """A :class:`DramOrder` that carries the bytes of many inferences at once; the same where there is no library."""
+    """A :class:`DramOrder` whose stacks the compiled library carries, where there is one."""
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
         self._struct = Order(config.axi_bits // 8, self.ports, config.burst_beats)
 
     def write_stack(self, memory: Bytes, begin: int, stride: int, rows: Bytes) -> None:
-        """Row k of ``rows``, (N, size), from byte ``begin + k * stride`` on."""
-        native, rows = self._native(memory, begin, stride, *rows.shape), np.ascontiguousarray(rows)
+        native = self._native(memory, begin, stride, *rows.shape)
         if native is None:
-            for k, row in enumerate(rows):
-                self.write(memory, begin + k * stride, row)
+            super().write_stack(memory, begin, stride, rows)
             return
-        count, size = rows.shape
-        place = memory.ctypes.data, begin, stride, rows.ctypes.data, size, count
+        rows, (count, size) = np.ascontiguousarray(rows), rows.shape
+        place = address(memory), begin, stride, address(rows), size, count
         native.tilewright_stack_to_dram(ctypes.byref(self._struct), *place)
 
     def read_stack(self, memory: Bytes, begin: int, stride: int, count: int, size: int) -> Bytes:
-        """(count, size): the bytes that :meth:`write_stack` writes."""
         native = self._native(memory, begin, stride, count, size)
         if native is None:
-            return np.stack([self.read(memory, begin + k * stride, size) for k in range(count)])
+            return super().read_stack(memory, begin, stride, count, size)
         rows = np.empty((count, size), np.uint8)
-        place = memory.ctypes.data, begin, stride, rows.ctypes.data, size, count
+        place = address(memory), begin, stride, address(rows), size, count
         native.tilewright_stack_from_dram(ctypes.byref(self._struct), *place)
         return rows
 

@@ -110,7 +110,7 @@ class RemoteDevice(Device):
         self._ask({"do": "release", "handle": allocation.state})
         self._leave_if_idle()
 
-    def _memory(self, allocation: Allocation, segment: int) -> NDArray[np.uint8]:
+    def _memory(self, allocation: Allocation, segment: int, written: bool = False) -> NDArray[np.uint8]:
         raise DeviceError(f"{self}: its segments are not in this machine's memory")
 
     def write(self, allocation: Allocation, segment: int, inference: int, offset: int, data: NDArray[np.uint8]) -> None:

@@ -60,8 +60,8 @@ class Waiting(SimDevice):
         self.launches, self.groups = 0, set[int]()
         self.written = threading.Event()
 
-    def write(self, allocation: Allocation, *arguments: Any) -> None:
-        super().write(allocation, *arguments)
+    def write_stack(self, allocation: Allocation, *arguments: Any) -> None:
+        super().write_stack(allocation, *arguments)
         self.groups.add(id(allocation))
         if len(self.groups) > 1:
             self.written.set()

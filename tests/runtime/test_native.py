@@ -163,13 +163,11 @@ def test_the_order_in_dram_equals_numpys(bits: int, beats: int) -> None:
         begin, end = sorted(int(v) for v in rng.integers(0, 2 * reference.block + 1, 2))
         size = end - begin
         assert compiled._native(memory, begin, stride, count, size) is not None
-        starts = [begin + k * stride for k in range(count)]
-        read = np.stack([reference.read(memory, start, size) for start in starts])
+        read = reference.read_stack(memory, begin, stride, count, size)
         assert np.array_equal(compiled.read_stack(memory, begin, stride, count, size), read)
         rows, expected = integers(rng, "uint8", (count, size), 0, 255), memory.copy()
         compiled.write_stack(memory, begin, stride, rows)
-        for start, row in zip(starts, rows):
-            reference.write(expected, start, row)
+        reference.write_stack(expected, begin, stride, rows)
         assert np.array_equal(memory, expected)
     assert compiled._native(memory, memory.size - 1, 1, 2, 1) is None, "bytes that are not there"
 

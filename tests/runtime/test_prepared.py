@@ -11,8 +11,7 @@ import pytest
 
 from tests.machines.simulated import SimulatedFacade
 from tests.runtime.network import TINY, images, make_artifact
-from tilewright.config import PRESETS, Config
-from tilewright.isa.dram_order import DramOrder
+from tilewright.config import Config
 from tilewright.runtime.device import Device, DeviceFault, open_device
 from tilewright.runtime.executable import Executable, InputError
 from tilewright.runtime.prepared import PreparedError
@@ -112,15 +111,3 @@ def test_nothing_is_left_of_memory_that_was_prepared_before() -> None:
         infer(images(1, 1))
     with executable.prepare() as infer:
         assert infer(images(1, 2)).tolist() == wanted.tolist()
-
-
-@pytest.mark.parametrize("config", [TINY, TWO_PORTS, PRESETS["pynq-z2"], PRESETS["zcu104"]], ids=lambda c: c.name)
-def test_rows_are_the_order_of_write_and_read(config: Config) -> None:
-    order, rng = DramOrder(config), np.random.default_rng(3)
-    block, count, stride = max(order.block, 8), 3, 4096
-    memory, plain = rng.integers(0, 256, (2, count * stride), np.uint8)
-    wanted = memory.copy()
-    for k in range(count):
-        order.write(wanted, k * stride + block, plain[k * stride + block :][: 2 * block])
-    order.rows(memory, stride, count, block, 2 * block)[...] = order.rows(plain, stride, count, block, 2 * block, False)
-    assert memory.tolist() == wanted.tolist()
