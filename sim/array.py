@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.sim.blocks import dense_block, window_pair
-from tilewright.sim.compiled import compiled
+from tilewright.sim.native import compiled
 from tilewright.sim.operands import loop_offsets, matrix, matrix_masks
 from tilewright.sim.raw import copy_bytes
 from tilewright.sim.state import WINDOW_CHUNK, Memories, Shape

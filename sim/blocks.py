@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.sim.compiled import compiled
+from tilewright.sim.native import compiled
 from tilewright.sim.raw import by_lanes
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))

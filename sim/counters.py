@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tilewright.isa.spec import Engine, others
 from tilewright.isa.timing import DISPATCH_LATENCY, TOKEN_LATENCY
-from tilewright.sim.compiled import compiled
+from tilewright.sim.native import compiled
 from tilewright.sim.result import EngineCounters
 
 # Columns of the count: the four token causes by engine come first.

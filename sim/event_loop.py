@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.isa import timing as constants
 from tilewright.isa.spec import MOST_CORES, Engine
-from tilewright.sim.compiled import compiled
+from tilewright.sim.native import compiled
 
 NEVER = 1 << 62  #: later than any cycle
 LOAD, GEMM, ALU, STORE = (int(e) for e in Engine)

@@ -16,9 +16,9 @@ from tilewright.isa.spec import TABLE_VALUES, TABLES, Memory, Opcode
 from tilewright.kinds import instance
 from tilewright.ranges import whole
 from tilewright.sim.array import gemm
-from tilewright.sim.compiled import compiled
 from tilewright.sim.decoded import Decoded, decode_program
 from tilewright.sim.move import fill, load, store
+from tilewright.sim.native import compiled
 from tilewright.sim.result import FunctionalResult
 from tilewright.sim.scaling import BIAS, MULTIPLIER, OFFSET, SHIFT
 from tilewright.sim.state import Memories, Shape, make_memories, make_shape

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from tilewright.isa.compiled import compiler
 from tilewright.isa.expression import text
 from tilewright.isa.functions import SCALING, AluOp, Rounding
-from tilewright.sim.compiled import compiler
 
 #: small and inlined into what calls them, whose machine code is what is kept on disk
 _inlined = compiler(None)

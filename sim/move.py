@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.spec import TABLE_ENTRY_VALUES, TABLE_VALUES, TABLES, Memory
-from tilewright.sim.compiled import compiled
 from tilewright.sim.functions import nudge
+from tilewright.sim.native import compiled
 from tilewright.sim.operands import act_address
 from tilewright.sim.raw import copy_bytes, copy_pair, read_int8, read_int32
 from tilewright.sim.scaling import ADDED, BIAS, MODES, MULTIPLIER, OFFSET, SHIFT, TIE_BIT, TIE_MASK

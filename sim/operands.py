@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.spec import FORMAT_OF, Memory, Opcode
-from tilewright.sim.compiled import compiled
+from tilewright.sim.native import compiled
 from tilewright.sim.state import Shape
 
 #: by opcode: whether its dst and its src are in act

@@ -17,7 +17,7 @@ from numba.core import cgutils
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
 from tilewright.isa.functions import FLOAT_LIMIT, RESCALING, SCALING, Combine
 from tilewright.sim.blocks import load_vector, splat
-from tilewright.sim.compiled import compiled
+from tilewright.sim.native import compiled
 from tilewright.sim.raw import by_lanes
 
 MODES = tuple(int(rounding) for rounding in RESCALING)  #: codes of the modes that shift a sum

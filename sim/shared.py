@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.sim.compiled import compiled
 from tilewright.sim.event_loop import (
     B_FIRST,
     B_LAST,
@@ -64,6 +63,7 @@ from tilewright.sim.event_loop import (
     retire_at,
     run_until,
 )
+from tilewright.sim.native import compiled
 
 # Entries of ``dram``: bytes a cycle (0: no limit), bytes of a beat, bytes left over from the cycle before, that cycle,
 # and the channel that is asked first

@@ -8,8 +8,8 @@ import numpy as np
 
 from tilewright.isa.functions import Rounding
 from tilewright.isa.spec import TABLE_VALUES, TABLES
-from tilewright.sim.compiled import compiled
 from tilewright.sim.functions import operate, precision, to_even
+from tilewright.sim.native import compiled
 from tilewright.sim.operands import loop_offsets, vector
 from tilewright.sim.raw import read_int8
 from tilewright.sim.scaling import ADDED, FLOAT, ROWS, requantize_lanes, rescale_lanes

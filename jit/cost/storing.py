@@ -1,6 +1,6 @@
 """What readers of act keep each other from: STORE and whoever reads the same bank, and all who write a row again.
 
-Two engines do not read one bank at a time (:mod:`tilewright.jit.emit.hazards`): who comes later in the program waits
+Two engines do not read one bank at a time (:mod:`tilewright.isa.tokens.hazards`): who comes later in the program waits
 until the other has retired. Of the places of buffers nothing is known here, so this is counted within a buffer alone,
 as if each began with a bank. A row of a ring is written again once all who read what lay there have retired.
 """

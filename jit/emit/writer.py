@@ -31,8 +31,8 @@ from tilewright.isa.spec import (
     uop_depth,
     uop_width,
 )
+from tilewright.isa.tokens.hazards import HazardTracker
 from tilewright.isa.uops import Block
-from tilewright.jit.emit.hazards import HazardTracker
 from tilewright.jit.emit.uops import Resident, UopCache
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Requant

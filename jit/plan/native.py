@@ -1,10 +1,10 @@
-"""Numba's decorators of planner and cost model (:mod:`tilewright.sim.compiled`); a division by zero does not raise."""
+"""Numba's decorators of planner and cost model (:mod:`tilewright.isa.compiled`); a division by zero does not raise."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tilewright.sim.compiled import compiler, package_folder
+from tilewright.isa.compiled import compiler, package_folder
 
 _PLAN = Path(__file__).parent
 

@@ -1,7 +1,7 @@
 """Which banks of act are read until when: STORE and another engine do not read one at a time.
 
-Who comes later in the program waits until the other has retired (:mod:`tilewright.jit.emit.hazards`). A row takes STORE
-long, so what GEMM could do meanwhile in other banks should come first. GEMM and ALU read a bank for short.
+Who comes later in the program waits until the other has retired (:mod:`tilewright.isa.tokens.hazards`). A row takes
+STORE long, so what GEMM could do meanwhile in other banks should come first. GEMM and ALU read a bank for short.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The Numba decorator of this package; see :mod:`tilewright.sim.compiled`."""
+"""The Numba decorator of this package; see :mod:`tilewright.isa.compiled`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tilewright.sim.compiled import compiler, package_folder
+from tilewright.isa.compiled import compiler, package_folder
 
 compiled = compiler(package_folder("tile-kernels", Path(__file__).parent))

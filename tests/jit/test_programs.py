@@ -14,10 +14,10 @@ from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import EncodingError, Instruction
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Memory, Opcode, instruction_width
+from tilewright.isa.tokens.hazards import HazardTracker
 from tilewright.jit import programs
 from tilewright.jit.cost.estimate import SCHEDULES, streaming
 from tilewright.jit.cost.forms import Forms
-from tilewright.jit.emit.hazards import HazardTracker
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower.rules import lower

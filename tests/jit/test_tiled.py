@@ -14,10 +14,10 @@ from tests.jit.random_graphs import odd_graph, random_config
 from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import Instruction, decode
 from tilewright.isa.spec import Engine, Memory, Opcode, token_bit
+from tilewright.isa.tokens.bounds import bound_tokens
+from tilewright.isa.tokens.hazards import HazardTracker
 from tilewright.isa.uops import Block
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.emit.hazards import HazardTracker
-from tilewright.jit.emit.tokens import bound_tokens
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.lower.rules import lower

@@ -1,7 +1,8 @@
-"""The Numba decorator of this package: machine code cached on disk, never stale.
+"""Numba decorators: machine code cached on disk, never stale.
 
 Numba's own cache looks at the file of the compiled function only, so an edit to the instruction set or to a
 helper would go unnoticed. Here the cache folder is named by a hash over every source that the kernels see.
+Each package that has kernels makes its decorator in a file ``native.py``.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 KEPT_VERSIONS = 8  #: cache folders of earlier sources that are kept
 
 
-#: modules outside this package whose constants the kernels may use
+#: modules whose constants the kernels of any package may use
 CONSTANT_MODULES = (tilewright.config, arithmetic, codec, effects, expression, functions, schema, spec, timing)
 
 
 def _sources() -> list[Path]:
-    return [*(Path(str(m.__file__)) for m in CONSTANT_MODULES), *sorted(Path(__file__).parent.glob("*.py"))]
+    return [Path(__file__), *(Path(str(m.__file__)) for m in CONSTANT_MODULES)]
 
 
 def _source_hash(more: Sequence[Path] = ()) -> str:
@@ -79,15 +80,6 @@ def _cache_folder(kind: str = "kernels", more: Sequence[Path] = ()) -> Path | No
     return None
 
 
-CACHE_FOLDER = _cache_folder()
-if CACHE_FOLDER is None:
-    logging.getLogger("tilewright.sim").warning(
-        "kernels are compiled anew by every process, which takes up to a minute: %s cannot be written; "
-        "set NUMBA_CACHE_DIR to a folder that can",
-        " and ".join(map(str, _candidates("kernels"))),
-    )
-
-
 def compiler(folder: Path | None, **options: Any) -> Callable[[F], F]:
     """A decorator: ``numba.njit`` without bounds checks, with these options, cached in ``folder``."""
 
@@ -104,8 +96,15 @@ def compiler(folder: Path | None, **options: Any) -> Callable[[F], F]:
 
 
 def package_folder(kind: str, *packages: Path) -> Path | None:
-    """The cache folder for kernels of other packages, which may use this one's: named by all packages' sources."""
-    return _cache_folder(kind, [path for package in packages for path in sorted(package.glob("*.py"))])
+    """The cache folder for the kernels of a package, named by its sources and those of packages whose kernels it uses.
 
-
-compiled = compiler(CACHE_FOLDER, nogil=True)  # several threads may each simulate something
+    None, with a warning, if no place is writable.
+    """
+    folder = _cache_folder(kind, [path for package in packages for path in sorted(package.glob("*.py"))])
+    if folder is None:
+        logging.getLogger("tilewright").warning(
+            "kernels are compiled anew by every process, which takes up to a minute: %s cannot be written; "
+            "set NUMBA_CACHE_DIR to a folder that can",
+            " and ".join(map(str, _candidates(kind))),
+        )
+    return folder

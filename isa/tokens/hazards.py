@@ -21,9 +21,9 @@ from tilewright.isa.codec import MODES, Instruction, Table, columns_of, decode_t
 from tilewright.isa.effects import Access, Addresses, effects
 from tilewright.isa.spec import MEMORIES, Engine, Memory, Opcode, token_bit
 from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.isa.tokens.bounds import bound_tokens
+from tilewright.isa.tokens.native import compiled
 from tilewright.isa.uops import Block, Column
-from tilewright.jit.emit.tokens import bound_tokens
-from tilewright.sim.compiled import compiled
 
 _BITS = np.array([[0 if a == b else token_bit(a, b) for b in Engine] for a in Engine], np.uint8)
 _OWN = {m.memory: m for m in MEMORIES.values()}  #: an alias is the memory that it names

@@ -11,26 +11,33 @@ from pathlib import Path
 import pytest
 
 import tilewright.sim
-from tilewright.sim import compiled
+from tilewright.isa import compiled, tokens
+from tilewright.sim import native
 from tilewright.sim.event_loop import data_end
+
+#: modules that kernels take no constant from: what calls them does
+HARMLESS = (
+    "isa", "isa.compiled", "isa.program", "isa.registers", "isa.uops", "errors", "kinds", "ranges",
+)  # fmt: skip
 
 
 def test_kernels_are_cached_in_a_folder_of_their_sources() -> None:
-    assert compiled.CACHE_FOLDER is not None
+    assert native.CACHE_FOLDER is not None
     assert data_end(1, 16, 32, -1) == 48
-    assert list(compiled.CACHE_FOLDER.rglob("event_loop.data_end*.nbi"))
+    assert list(native.CACHE_FOLDER.rglob("event_loop.data_end*.nbi"))
 
 
 def test_every_constant_module_that_kernels_import_is_hashed() -> None:
     """A kernel that reads a constant from anywhere else could run stale code after an edit there."""
     hashed = {module.__name__ for module in compiled.CONSTANT_MODULES}
-    harmless = {f"tilewright.{name}" for name in ("isa", "isa.program", "isa.registers", "errors", "kinds", "ranges")}
+    harmless = {f"tilewright.{name}" for name in HARMLESS}
     imported = set()
-    for path in Path(str(tilewright.sim.__file__)).parent.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tilewright"):
-                imported.add(node.module)
-    outside = {name for name in imported if not name.startswith("tilewright.sim")}
+    for package in (tilewright.sim, tokens):
+        for path in Path(str(package.__file__)).parent.glob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tilewright"):
+                    imported.add(node.module)
+    outside = {name for name in imported if not name.startswith(("tilewright.sim", "tilewright.isa.tokens"))}
     assert outside <= hashed | harmless
 
 
@@ -50,8 +57,8 @@ def test_unwritable_home_falls_back(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     script = (
-        "from tilewright.sim import compiled; from tilewright.sim.event_loop import response_cycle;"
-        "print(compiled.CACHE_FOLDER, response_cycle(5, 3, -1))"
+        "from tilewright.sim import native; from tilewright.sim.event_loop import response_cycle;"
+        "print(native.CACHE_FOLDER, response_cycle(5, 3, -1))"
     )
     environment = {**os.environ, "XDG_CACHE_HOME": str(blocked), "TMPDIR": str(tmp_path)}
     environment.pop("NUMBA_CACHE_DIR", None)
@@ -65,7 +72,7 @@ def test_unwritable_home_falls_back(tmp_path: Path) -> None:
 def test_a_missing_cache_is_said(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    script = "from tilewright.sim import compiled; print(compiled.CACHE_FOLDER)"
+    script = "from tilewright.sim import native; print(native.CACHE_FOLDER)"
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(blocked)}
     run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
     assert run.stdout == "None\n"
@@ -110,4 +117,4 @@ def test_no_other_decorator_is_used() -> None:
         for path in (root / part).glob("**/*.py")
         if "njit" in path.read_text() and not path.is_relative_to(root / "tilewright" / "sim")
     }
-    assert {name for name in users if not name.startswith("tilewright/")} == {"sim/compiled.py"}
+    assert {name for name in users if not name.startswith("tilewright/")} == {"isa/compiled.py"}
