@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tilewright.files import write_atomic
+from tilewright.files import write_atomic, write_files
 from tilewright.isa.spec import Engine
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_stateful, placed_macs, unproven
 from tilewright.runtime.device_base import Counters
@@ -18,6 +18,7 @@ from tilewright.runtime.report.advice import advice
 from tilewright.runtime.report.html import render_html, render_small
 from tilewright.runtime.report.layers import layer_entry, program_layers, ratio
 from tilewright.runtime.report.measured import measured_lines
+from tilewright.runtime.report.model_explorer import model_explorer_file, node_data
 from tilewright.runtime.report.run import ProgramRun, launches
 from tilewright.runtime.report.trace import trace_events
 from tilewright.runtime.steps import LaunchStep
@@ -336,6 +337,14 @@ class Report:
     def save_trace(self, path: str | Path) -> None:
         """Write a trace for Perfetto or ``chrome://tracing``, one track per engine."""
         write_atomic(path, json.dumps(trace_events(self.to_dict(), self.longest)) + "\n")
+
+    def save_model_explorer(self, path: str | Path) -> list[Path]:
+        """Write node data for Model Explorer, a file for each value: of ``net.json`` these are ``net-cycles.json``,
+        ``net-ratio.json``, ``net-place.json`` and ``net-exact.json``. Returns their paths.
+        """
+        sets = node_data(self.artifact.options.get("operators", []), self.layers)
+        texts = {model_explorer_file(path, name).name: json.dumps(data, indent=1) + "\n" for name, data in sets.items()}
+        return write_files(Path(path).parent, texts)
 
     def save_html(self, path: str | Path) -> None:
         """Write one self-contained HTML file: layer table, roofline, engine timeline."""

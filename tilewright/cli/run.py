@@ -48,6 +48,7 @@ from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable, check_tensor
 from tilewright.runtime.interpreters import InterpreterError
 from tilewright.runtime.random_inputs import random_inputs
+from tilewright.runtime.report.model_explorer import SETS, model_explorer_file
 from tilewright.runtime.report.report import Report
 
 STREAM = "The inputs are the successive steps of one stream: states of the network (LSTM, SVDF, variables) go on."
@@ -61,11 +62,13 @@ class Outputs:
     report: Path | None
     trace: Path | None
     html: Path | None
+    model_explorer: Path | None
     intermediates: Path | None
 
     def check(self) -> None:
         """Raise before the work starts if one of them could not be written afterwards."""
-        for path in (self.output, self.report, self.trace, self.html):
+        explored = [] if self.model_explorer is None else [model_explorer_file(self.model_explorer, s) for s in SETS]
+        for path in (self.output, self.report, self.trace, self.html, *explored):
             if path is not None:
                 check_writable(path)
         if self.intermediates is not None:
@@ -80,6 +83,9 @@ class Outputs:
             report.save_trace(self.trace)
         if self.html is not None:
             report.save_html(self.html)
+        if self.model_explorer is not None:
+            paths = ",".join(str(path) for path in report.save_model_explorer(self.model_explorer))
+            say(f"show this in Model Explorer: model-explorer MODEL --node_data_paths={paths}")
         return written
 
 
@@ -111,6 +117,14 @@ def run(
     trace: Annotated[Path | None, typer.Option(metavar="T.json", help="Write a trace for Perfetto."), WRITTEN] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="R.html", help="Write the report as one HTML file."), WRITTEN
+    ] = None,
+    model_explorer: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="N.json",
+            help="Write node data for Model Explorer: N-cycles.json, N-ratio.json, N-place.json, N-exact.json.",
+        ),
+        WRITTEN,
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare with the reference; exit 1 on any difference.")
@@ -157,7 +171,7 @@ def run(
     from tilewright.runtime.report.console import print_report
     from tilewright.terminal import ProgressReporter, output_console
 
-    files = Outputs(output, report, trace, html, keep_intermediates)
+    files = Outputs(output, report, trace, html, model_explorer, keep_intermediates)
     energies = {"host_watts": host_watts, "host_idle_watts": host_idle_watts, "energy_table": energy_table}
     refuse_vain(
         (seed, input is None, "--seed: is of random inputs, and --input gives others; leave one of them out"),
