@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.dse.evaluate import OBJECTIVES
 from tilewright.errors import TilewrightError
 from tilewright.printable import in_html
-from tilewright.runtime.report.html import script_json, tiles
+from tilewright.runtime.report.html import page_style, script_json, tiles
 
 
 class PageError(TilewrightError):
@@ -21,7 +21,7 @@ def render_page(
 ) -> str:  # fmt: skip
     """The whole page. ``other_count``: points beside the front in all, of which ``others`` may hold a part."""
     web = files("tilewright.dse") / "web"
-    css, script = (web / "explorer.css").read_text(), (web / "explorer.js").read_text()
+    css, script = page_style((web / "explorer.css").read_text()), (web / "explorer.js").read_text()
     title = in_html(f"Accelerators for {', '.join(head['networks'])} on {head['board'] or 'no board'}")
     data = {
         "head": dict(head), "rows": rows, "others": others,

@@ -1,6 +1,7 @@
 "use strict";
 // Draws the page from the data embedded in it. Names of models and layers only ever become text nodes.
 const data = JSON.parse(document.getElementById("explorer-data").textContent);
+const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name);
 const COLOURS = { array: "#2e9e5b", alu: "#3b82c4", bus: "#e0a21b" };
 const byId = (id) => document.getElementById(id);
 const number = (v) => v === undefined || v === null ? "" : Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en")
@@ -136,13 +137,13 @@ function draw() {
   if (mark && mark.metrics[x] !== undefined) {
     traces.push({
       type: "scatter", name: "chosen", mode: "markers", x: [mark.metrics[x]], y: [mark.metrics[y]], hoverinfo: "skip",
-      marker: { size: 17, symbol: "circle-open", color: "#111", line: { width: 2 } },
+      marker: { size: 17, symbol: "circle-open", color: style("--ink"), line: { width: 2 } },
     });
   }
-  const axis = (m, log) => ({ title: { text: label(m) }, type: byId(log).checked ? "log" : "linear", gridcolor: "#e6e9ee", zeroline: false });
+  const axis = (m, log) => ({ title: { text: label(m) }, type: byId(log).checked ? "log" : "linear", gridcolor: style("--line"), zeroline: false });
   Plotly.react("plot", traces, {
     xaxis: axis(x, "show-log-x"), yaxis: axis(y, "show-log-y"), margin: { l: 70, r: 20, t: 10, b: 50 }, hovermode: "closest",
-    legend: { orientation: "h", y: 1.08 }, uirevision: x + y, paper_bgcolor: "#fff", plot_bgcolor: "#fff",
+    legend: { orientation: "h", y: 1.08 }, uirevision: x + y, paper_bgcolor: style("--paper"), plot_bgcolor: style("--paper"), font: { color: style("--ink") },
   }, { responsive: true, displaylogo: false, scrollZoom: true });
   byId("count").textContent = `${shown.length} of ${points.length} points shown`;
 }

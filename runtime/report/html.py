@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
@@ -39,7 +40,7 @@ def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
     title = in_html(f"{data['model']} on {data['config']}")
     drawn = script_json(timeline_data(data, runs))
     web = files("tilewright.runtime") / "web"
-    css, script = (web / "report.css").read_text(), (web / "timeline.js").read_text()
+    css, script = page_style((web / "report.css").read_text()), (web / "timeline.js").read_text()
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>{title}: Tilewright report</title><style>{css}</style></head><body>
@@ -58,8 +59,8 @@ bound.</p>
 {_listed("Measured when it was compiled", data["measured"])}
 {_listed("Notes", data["notes"])}
 <h2>Roofline</h2>
-<p>Each dot is a layer; its area is its share of the cycles, its colour what bounds it. The roof is what array and bus
-allow.</p>
+<p>Each circle is a layer; its area is its share of the cycles, its colour what bounds it. The roof is what array and
+bus allow. Names are those of the largest circles, as far as there is room; the pointer shows the others.</p>
 {roofline_svg(data, COLOURS)}
 <h2>Engine timeline</h2>
 <p>Zoom with the wheel or + and -, pan by dragging or with the arrow keys, 0 shows everything.
@@ -68,6 +69,7 @@ track is the layer that a cycle belongs to. <button id="zoom-in">Zoom in</button
 <button id="zoom-out">Zoom out</button> <button id="zoom-all">All</button></p>
 <canvas id="timeline" tabindex="0" role="img" aria-label="What each engine did over time"></canvas>
 <div id="hint" class="hint"></div>
+<details open><summary>Layers by colour</summary><div id="layers"></div></details>
 <h2>Memories over time</h2>
 <p>Each memory with address 0 at the top, over the run from left to right, in the colours of the timeline: whose data
 a part holds, from when it is written to when it is used last. White is free.</p>
@@ -77,6 +79,11 @@ a part holds, from when it is written to when it is used last. White is free.</p
 <script>{script}</script>
 </body></html>
 """
+
+
+def page_style(own: str) -> str:
+    """The style that all pages share, and a page's own."""
+    return (files("tilewright.runtime") / "web" / "page.css").read_text() + own
 
 
 def render_small(data: dict[str, Any]) -> str:
@@ -171,8 +178,13 @@ def _kind(layer: dict[str, Any]) -> str:
 def _named(layer: dict[str, Any]) -> str:
     """The cell of a layer's name: what the model file calls it, and as the command line does."""
     own = layer["name"] if _kind(layer) in layer["name"] else f"{layer['name']} {_kind(layer)}"
-    small = f"<br><small>{in_html(own)}</small>" if own != _name(layer) else ""
-    return f'<td class="wrap" title="{in_html(str(layer.get("title", "")))}">{in_html(_name(layer))}{small}</td>'
+    small = f"<br><small>{_broken(own)}</small>" if own != _name(layer) else ""
+    return f'<td class="wrap" title="{in_html(str(layer.get("title", "")))}">{_broken(_name(layer))}{small}</td>'
+
+
+def _broken(name: str) -> str:
+    """A name that may be broken between its words, and nowhere else."""
+    return "<wbr>".join(in_html(word) for word in re.split("(?<=[/_.;:])(?![/_.;:])", name))
 
 
 def _table(data: dict[str, Any]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from tilewright.printable import in_html
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 760, 320, 56, 40, 16, 20
+_LETTER = 7.2  #: pixels that a letter takes at most, on average
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 960, 400, 56, 40, 28, 20
 
 
 def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
@@ -47,15 +49,56 @@ def roofline_svg(data: dict[str, Any], colours: dict[str, str]) -> str:
         f'<text x="{_WIDTH - _RIGHT}" y="{place_y(peak) - 5:.1f}" text-anchor="end">array: {peak} MACs/cycle</text>'
         f'<text x="{place_x(middle) + 10:.1f}" y="{place_y(middle * beat) + 14:.1f}">bus: {beat} B/cycle</text>'
         f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 6}" text-anchor="middle">MACs per byte that must cross the bus</text>'
-        f'<text x="14" y="{_TOP - 4}">MACs/cycle</text>'
+        f'<text x="14" y="{_TOP - 16}">MACs/cycle</text>'
     )
-    for x, y, layer in points:
+    dots = [_Dot(place_x(x), place_y(y), _radius(layer, data), layer["name"]) for x, y, layer in points]
+    for dot, (_, y, layer) in zip(dots, points, strict=True):
         title = in_html(f"{layer['name']}: {y:.1f} MACs/cycle, {layer['cycles']:,} cycles, {layer['bound']} bound")
         parts.append(
-            f'<circle cx="{place_x(x):.1f}" cy="{place_y(y):.1f}" r="{_radius(layer, data):.1f}" '
-            f'fill="{colours[layer["bound"]]}"><title>{title}</title></circle>'
+            f'<circle cx="{dot.x:.1f}" cy="{dot.y:.1f}" r="{dot.radius:.1f}" fill="{colours[layer["bound"]]}">'
+            f"<title>{title}</title></circle>"
         )
+    taken = [
+        (_WIDTH - 180, place_y(peak) - 18, _WIDTH, place_y(peak)),
+        (place_x(ridge), place_y(peak) - 2, _WIDTH, place_y(peak) + 2),
+        (place_x(middle), place_y(middle * beat), place_x(middle) + 110, place_y(middle * beat) + 18),
+    ]
+    for dot, (x, y) in _labels(dots, taken):
+        parts.append(f'<text class="dot" x="{x:.1f}" y="{y:.1f}">{in_html(dot.name)}</text>')
     return "".join([*parts, "</svg>"])
+
+
+class _Dot(NamedTuple):
+    """A layer's circle, in pixels."""
+
+    x: float
+    y: float
+    radius: float
+    name: str
+
+
+_Box = tuple[float, float, float, float]  #: left, top, right, bottom
+
+
+def _labels(dots: Sequence[_Dot], taken: Sequence[_Box]) -> Iterator[tuple[_Dot, tuple[float, float]]]:
+    """Where names of dots stand, the largest first: right, left, above or below, where no other name or dot is."""
+    boxes = [*taken, *((d.x - d.radius, d.y - d.radius, d.x + d.radius, d.y + d.radius) for d in dots)]
+    for dot in sorted(dots, key=lambda d: -d.radius):
+        width, gap = _LETTER * len(dot.name), dot.radius + 3
+        for x, y in (
+            (dot.x + gap, dot.y + 4), (dot.x - gap - width, dot.y + 4),
+            (dot.x - width / 2, dot.y - gap), (dot.x - width / 2, dot.y + gap + 9),
+        ):  # fmt: skip
+            box = (x, y - 10, x + width, y + 2)
+            inside = box[0] > _LEFT and box[2] < _WIDTH - 2 and box[1] > _TOP and box[3] < _HEIGHT - _BOTTOM
+            if inside and not any(_overlap(box, other) for other in boxes):
+                boxes.append(box)
+                yield dot, (x, y)
+                break
+
+
+def _overlap(a: _Box, b: _Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _point(layer: dict[str, Any]) -> tuple[float, float, dict[str, Any]]:

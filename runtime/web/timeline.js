@@ -87,6 +87,15 @@
       ArrowLeft: () => show(from - part, to - part), ArrowRight: () => show(from + part, to + part) }[event.key];
     if (action) { event.preventDefault(); action(); }
   });
+  const layers = document.getElementById("layers"), keys = new Set(data.tracks.flatMap((track) => track.spans.map((span) => span[2])));
+  for (const layer of [...keys].sort((a, b) => a - b)) {
+    const entry = document.createElement("div"), key = document.createElement("span");
+    key.className = "key";
+    key.style.background = colour(layer);
+    entry.append(key, data.layers[layer]);
+    layers.append(entry);
+  }
+  layers.parentElement.open = keys.size <= 24;
   document.getElementById("zoom-in").onclick = () => zoom(0.6, (from + to) / 2);
   document.getElementById("zoom-out").onclick = () => zoom(1.6, (from + to) / 2);
   document.getElementById("zoom-all").onclick = () => show(0, data.cycles);

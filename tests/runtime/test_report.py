@@ -25,7 +25,7 @@ from tilewright.runtime.report.console import print_report
 from tilewright.runtime.report.html import COLOURS, _joined, render_html, timeline_data
 from tilewright.runtime.report.memory import COLUMNS, memory_pictures
 from tilewright.runtime.report.report import Report, Timings
-from tilewright.runtime.report.roofline import roofline_svg
+from tilewright.runtime.report.roofline import _LETTER, _Dot, _labels, _overlap, roofline_svg
 from tilewright.runtime.report.run import ProgramRun
 from tilewright.runtime.report.trace import trace_events
 from tilewright.sim import simulate_timing
@@ -223,7 +223,7 @@ def test_the_page_names_layers_as_the_model_does_with_shapes_reasons_and_bars_to
         {"name": "op9", "op": "FLATTEN", "place": "interpreter", "macs": 5, "reason": reason, "exact": ""}
     ]
     page = render_html(data, report.runs)
-    assert ">conv/Relu<br><small>conv CONV_2D</small>" in page
+    assert ">conv/<wbr>Relu<br><small>conv CONV_<wbr>2D</small>" in page
     assert "2x4x3 &rarr; 2x4x4<br><small>weights 4x1x1x3</small>" in page
     assert reason in page
     # under its layer, as wide as the table: a last column of sentences left windows of 1300 pixels
@@ -267,16 +267,29 @@ def test_joined_spans_are_those_of_a_layer_with_nothing_between() -> None:
     assert _joined(track, 1) == [[0, 5, 0, -1, ""], [9, 10, 0, 9, "GEMM"], [10, 12, 1, 10, "GEMM"]]
 
 
+def test_no_name_in_the_roofline_lies_over_another_or_a_dot() -> None:
+    rng = np.random.default_rng(0)
+    xs, ys = rng.uniform(80, 900, 60), rng.uniform(60, 330, 60)
+    dots = [
+        _Dot(float(x), float(y), float(r), f"op{k:03d}_CONV_2D") for k, (x, y, r) in enumerate(zip(xs, ys, xs / 80))
+    ]
+    placed = [(x, y - 10, x + _LETTER * len(dot.name), y + 2) for dot, (x, y) in _labels(dots, [])]
+    assert 10 < len(placed) < 60
+    circles = [(d.x - d.radius, d.y - d.radius, d.x + d.radius, d.y + d.radius) for d in dots]
+    for k, box in enumerate(placed):
+        assert not any(_overlap(box, other) for other in placed[:k] + circles)
+
+
 def test_the_roofline_stays_inside_its_frame(report: Report) -> None:
     svg = roofline_svg(report.to_dict(), COLOURS)
     circles = re.findall(r'<circle cx="([\d.-]+)" cy="([\d.-]+)"', svg)
     assert len(circles) == 1  # only conv has MACs
     points = [pair.split(",") for pair in re.findall(r'points="([^"]+)"', svg)[0].split()]
     for x, y in [*circles, *points]:
-        assert 56 <= float(x) <= 740
-        assert 16 <= float(y) <= 280
-    assert float(points[0][0]) == 56 or float(points[0][1]) == 280  # the roof begins at the frame
-    assert float(points[-1][0]) == 740
+        assert 56 <= float(x) <= 940
+        assert 28 <= float(y) <= 360
+    assert float(points[0][0]) == 56 or float(points[0][1]) == 360  # the roof begins at the frame
+    assert float(points[-1][0]) == 940
     without_work = Report(make_artifact(programs=()), "sim", 1, ())
     assert "<circle" not in roofline_svg(without_work.to_dict(), COLOURS)
 
@@ -309,8 +322,8 @@ def test_the_roofline_has_a_line_and_a_number_for_every_power_of_ten(report: Rep
     lines = re.findall(r'class="axis" x1="([\d.]+)" x2="([\d.]+)" y1="([\d.]+)" y2="([\d.]+)"', svg)
     upright = sorted(float(x1) for x1, x2, _, _ in lines if x1 == x2)
     level = sorted(float(y1) for _, _, y1, y2 in lines if y1 == y2)
-    assert (upright[0], upright[-1]) == (56, 740)
-    assert (level[0], level[-1]) == (16, 280)
+    assert (upright[0], upright[-1]) == (56, 940)
+    assert (level[0], level[-1]) == (28, 360)
     for places in (upright, level):
         assert len({round(b - a) for a, b in itertools.pairwise(places)}) == 1
     numbers = re.findall(r">([\d.e+-]+)</text>", svg)
