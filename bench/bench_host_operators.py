@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.common import machine, options_of, seconds, write_json
+from tests.fuzz import OnnxNet, TfliteNet
 from tilewright.config import Config, load_config
-from tilewright.fuzz import OnnxNet, TfliteNet
 from tilewright.jit.numbers.scales import softmax_constants
 from tilewright.runtime import host, interpreters
 

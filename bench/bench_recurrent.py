@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 import tilewright as tw
 from bench.common import keep_rows, machine, options_of, seconds
 from bench.networks import gru
+from tests.fuzz import Tensor, TfliteNet
 from tilewright.checking import reference_outputs
-from tilewright.fuzz import Tensor, TfliteNet
 from tilewright.runtime import interpreters
 
 RUNS = 20

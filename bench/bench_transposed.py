@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
 from tilewright.config import load_config
-from tilewright.fuzz import TfliteNet
 
 #: kernel, stride, height and width of the input, its channels, and the result's
 LAYERS = (

@@ -280,7 +280,7 @@ READERS = [
     "run a.twa --check --reference F", "inspect toy.tflite --placement --objective energy "
     "--host-watts 5 --energy-table F", "compile toy.tflite -o b.twa --config ./F.toml",
     "selftest --device sim --artifact F",
-    "hw verilog -o v --config ./F.toml", "fuzz tflite --config ./F.toml",
+    "hw verilog -o v --config ./F.toml",
 ]  # fmt: skip
 
 

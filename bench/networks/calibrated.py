@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from bench.networks import real
 from bench.networks.real import Real
-from tilewright.fuzz import Tensor, TfliteNet
-from tilewright.fuzz.flatbuffer import StoredTensor
-from tilewright.fuzz.tensors import Range
+from tests.fuzz import Tensor, TfliteNet
+from tests.fuzz.flatbuffer import StoredTensor
+from tests.fuzz.tensors import Range
 
 Array = NDArray[Any]
 INPUT_SCALE = 1 / 32

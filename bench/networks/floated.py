@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.fuzz.flatbuffer import packed
+from tests.fuzz.flatbuffer import packed
 from tilewright.jit.source.tflite.file import File, unpacked
 from tilewright.runtime.litert.schema import DTYPES, read_model, schema, written
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.fuzz import Tensor, TfliteNet
-from tilewright.fuzz.tensors import Range
+from tests.fuzz import Tensor, TfliteNet
+from tests.fuzz.tensors import Range
 
 SUMS: dict[str, Any] = {"scale": 1 / 16, "zero_point": 0}  #: of what goes into a gate
 STATES: dict[str, Any] = {"scale": 1 / 128, "zero_point": 0}  #: of hidden states, which lie between -1 and 1

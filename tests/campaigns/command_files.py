@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from tests.fuzz.seeds import draw_network
 from tests.isa.test_assembler import LEGAL
 from tests.runtime.network import images, make_artifact
 from tilewright.config import PRESETS
-from tilewright.fuzz.seeds import draw_network
 from tilewright.isa.assembler import assemble
 from tilewright.isa.container import dump
 from tilewright.runtime.executable import Executable

@@ -41,12 +41,10 @@ from tilewright.printable import LONGEST_LINE
 from tilewright.runtime import serve
 
 HANG_SECONDS = 60
-_SELDOM = {"fuzz", "attack", "hw differential", "models list", "config list"}  #: dear, or nothing to get wrong
+_SELDOM = {"hw differential", "models list", "config list"}  #: dear, or nothing to get wrong
 SERVED_SECONDS = 1.0  #: after which a server is interrupted
 #: commands that work as long as they are asked to: for those the end is no find, if they are at work
 LONG = {
-    "fuzz",
-    "attack",
     "explore",
     "hw differential",
     "hw verilog",
@@ -56,13 +54,13 @@ LONG = {
     "compile",
     "selftest",
 }
-JUDGES = {"run", "compare", "fuzz", "attack", "hw differential", "hw verilog", "selftest"}  #: 1 is a verdict
+JUDGES = {"run", "compare", "hw differential", "hw verilog", "selftest"}  #: 1 is a verdict
 
 PRELOADED = (
     "tilewright.compiling", "tilewright.exploring", "tilewright.dse.search", "tilewright.dse.report", "optuna",
     "tilewright.dse.workers", "tilewright.jit.network", "tilewright.jit.source.onnx.source", "sqlalchemy", "numba",
     "tilewright.jit.source.tflite.source", "tilewright.jit.place.settle", "tilewright.runtime.sim_device", "onnx",
-    "tilewright.runtime.selftest.command", "tilewright.fuzz.readers.formats", "onnxruntime", "matplotlib.pyplot",
+    "tilewright.runtime.selftest.command", "tests.fuzz.readers.formats", "onnxruntime", "matplotlib.pyplot",
     "tilewright.quantize.onnx_runtime", "tilewright.hw.verilog", "ai_edge_litert.interpreter", "tilewright.quantize",
 )  # fmt: skip
 NUMBERS = ["0", "1", "2", "-1", "3.5", "1e308", "nan", "inf", "-inf", "1e-300", "99999999999999999999", "\u0663", "1_0",
@@ -94,9 +92,8 @@ KNOWN = {
 }  # fmt: skip
 #: given always, so that a line that is accepted ends soon and asks no one on the network
 BOUNDED = {
-    "attack": [("minutes", "0.02")], "explore": [("trials", "5"), ("simulate", "0"), ("workers", "0")],
+    "explore": [("trials", "5"), ("simulate", "0"), ("workers", "0")],
     "hw differential": [("configs", "nan")], "models fetch": [("base-url", "http://127.0.0.1:1")],
-    "fuzz": [("seeds", "0:1")],
 }  # fmt: skip
 
 
@@ -313,7 +310,7 @@ def faults(name: str, words: list[str], outputs: set[str], ended: tuple[int | No
             yield "a long line"
         new = {path for path in after if path not in before}
         kept = {path for path in new if path.endswith(("trials.db", "s.db")) or Path(path).name in ("newdir", "new")}
-        if new - kept and name not in ("fuzz", "attack"):
+        if new - kept:
             yield f"left {sorted(new - kept)[:3]}"
     if any(not c.isprintable() and c not in "\n\t" for c in err) or (
         any(not c.isprintable() and c not in "\n\t" for c in out) and name not in ("disasm",)

@@ -22,13 +22,13 @@ from typing import Any
 import tilewright as tw
 from tests.campaigns.kills import free_port, served
 from tests.campaigns.soak import resident
+from tests.fuzz.compare import first_difference
+from tests.fuzz.expose import computed_in_float
+from tests.fuzz.seeds import draw_network, recipe_inputs
 from tests.runtime.board import open_board
 from tilewright.checking import reference_outputs
 from tilewright.config import PRESETS
 from tilewright.errors import TilewrightError
-from tilewright.fuzz.seeds import draw_network, recipe_inputs
-from tilewright.judging.compare import first_difference
-from tilewright.judging.expose import computed_in_float
 from tilewright.runtime.device import Device, open_device
 from tilewright.runtime.executable import Executable
 
@@ -92,7 +92,7 @@ def main() -> int:
             inputs = [images[:IMAGES] for images in recipe_inputs(recipe, path)]
             try:
                 found = differences(path, inputs, devices)
-            except TilewrightError as error:  # the reference's or the compiler's: for tilewright fuzz
+            except TilewrightError as error:  # the reference's or the compiler's: for tests.fuzz
                 found = {}
                 counts[f"refused: {type(error).__name__}"] += 1
             else:

@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 
 import tilewright as tw
+from tests.fuzz.compare import first_difference
+from tests.fuzz.expose import computed_in_float
+from tests.fuzz.seeds import draw_network, recipe_inputs
 from tilewright.agreement import Misread
 from tilewright.checking import reference_outputs
 from tilewright.errors import TilewrightError
-from tilewright.fuzz.seeds import draw_network, recipe_inputs
 from tilewright.jit import graph as g
 from tilewright.jit import network
 from tilewright.jit.importer import ImportedModel
 from tilewright.jit.source.base import Source
-from tilewright.judging.compare import first_difference
-from tilewright.judging.expose import computed_in_float
 
 FORMATS = ("tflite", "onnx")
 _KEPT = {"name", "output", "source", "covers", "inputs", "results", "state", "reason", "dtype", "op", "table"}

@@ -23,8 +23,8 @@ from tests.campaigns.mutants import mutated
 from tests.campaigns.mutation import change, is_compiled, places, sample, spliced, statement
 from tests.campaigns.reached import MEASURED, Reached, digest_of
 from tests.conftest import HANG, REPOSITORY
+from tests.fuzz.seeds import draw_network, recipe_inputs
 from tilewright.config import PRESETS
-from tilewright.fuzz.seeds import draw_network, recipe_inputs
 from tilewright.hw.verilated import design
 from tilewright.hw.verilated.toolchain import ToolError
 from tilewright.isa.assembler import assemble

@@ -18,12 +18,12 @@ from rich.console import Console
 
 from tests.cli.shell import Shell
 from tests.conftest import REPOSITORY, ModelCase
+from tests.fuzz import TfliteNet
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.runtime.network import SHAPE, images, make_artifact, reference
 from tilewright import checking, compiling, terminal
 from tilewright.config import PRESETS
 from tilewright.files import FileError
-from tilewright.fuzz import TfliteNet
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.runtime.report.report import Report
 from tilewright.runtime.steps import TensorSpec
 

@@ -46,7 +46,6 @@ VAIN = [
     ("inspect toy.tflite --placement --jobs 2", "--jobs"),
     ("inspect toy.tflite --placement --host-watts 2", "--host-watts"),
     ("inspect toy.tflite --placement --objective nonsense", "--objective nonsense"),
-    ("fuzz tflite --no-shrink --shrink-seconds 5", "--shrink-seconds"),
     ("explore toy.tflite -o out --sampler grid --seed 3", "--seed"),
     ("serve --device sim --overlay o.bit", "--overlay"),
     ("serve --config tiny", "--config"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.dse.networks import residual_network, small_network
+from tests.fuzz import TfliteNet
 from tests.jit.onnx_models import QdqBuilder
 from tests.jit.substitute.drawn import side_by_side
 from tests.jit.test_large_networks import SMALL, inverted_residuals
@@ -21,7 +22,6 @@ from tilewright.dse.evaluate import OBJECTIVES, Evaluator, ObjectiveError, cost
 from tilewright.dse.networks import Network, NetworkError, load_networks, parse_weight, split_weight
 from tilewright.dse.options import CompilerOptions
 from tilewright.dse.space import make_space
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
 

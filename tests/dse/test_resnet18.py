@@ -10,7 +10,7 @@ pytest.importorskip("onnxruntime", reason="the test extra is not installed: pip 
 
 import tilewright as tw
 from bench.resnet18 import build, images
-from tilewright.fuzz.cases import EXACT, check_case
+from tests.fuzz.cases import EXACT, check_case
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.fuzz import BuildError, OnnxNet, Tensor, TfliteNet, case_inputs
+from tests.fuzz.seeds import input_tensors
+from tests.fuzz.tensors import Range, choose_quantisation, limits
 from tilewright.checking import reference_outputs
-from tilewright.fuzz import BuildError, OnnxNet, Tensor, TfliteNet, case_inputs
-from tilewright.fuzz.seeds import input_tensors
-from tilewright.fuzz.tensors import Range, choose_quantisation, limits
 
 Made = Tensor | list[Tensor]
 

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from typer.testing import CliRunner
 
-from tilewright.cli.app import main
+from tests.fuzz import OnnxNet, Outcome, Recipe, TfliteNet, build, check_case, draw_network, seed_config, shrink
+from tests.fuzz.__main__ import app
+from tests.fuzz.bounds import stated_bounds
+from tests.fuzz.campaign import RESULTS, Summary, finished, run_campaign
+from tests.fuzz.cases import EXACT, REFUSED, TRACEBACK, WRONG, case_inputs
+from tests.fuzz.compare import first_difference
+from tests.fuzz.expose import computed_in_float, expose
+from tests.fuzz.recipe import Step
+from tests.fuzz.seeds import RANDOM, input_tensors, seed_bits
+from tests.fuzz.shrink import failure_class, write_shrunk
+from tests.fuzz.workers import Result, Task
 from tilewright.config import PRESETS
-from tilewright.fuzz import OnnxNet, Outcome, Recipe, TfliteNet, build, check_case, draw_network, seed_config, shrink
-from tilewright.fuzz.campaign import RESULTS, Summary, finished, run_campaign
-from tilewright.fuzz.cases import EXACT, REFUSED, TRACEBACK, WRONG, case_inputs
-from tilewright.fuzz.recipe import Step
-from tilewright.fuzz.seeds import RANDOM, input_tensors, seed_bits
-from tilewright.fuzz.shrink import failure_class, write_shrunk
-from tilewright.fuzz.workers import Result, Task
 from tilewright.jit.source import open_source
-from tilewright.judging.bounds import stated_bounds
-from tilewright.judging.compare import first_difference
-from tilewright.judging.expose import computed_in_float, expose
 
 FRONTENDS = ("tflite", "onnx")
 
@@ -167,7 +169,7 @@ def test_exposed_tensors(frontend: str, tmp_path: Path) -> None:
 
 def fails_if_concatenated(recipe: Recipe, config: object) -> Outcome:
     """Stands for a compiler that cannot concatenate more than 4 channels."""
-    from tilewright.fuzz.recipe import Assembly
+    from tests.fuzz.recipe import Assembly
 
     assembly = Assembly(recipe.frontend, recipe.seed, recipe.options)
     for step in recipe.steps:
@@ -227,22 +229,18 @@ def test_summary() -> None:
     assert (summary.macs, summary.network_macs, summary.on_host) == (30, 80, 1)
 
 
-def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def results(tasks: list[Task], *_: object) -> list[Result]:
         kinds = [EXACT, WRONG]
         return [Result(t, Outcome(k), {"conv": 1}, 1, "tiny", k if k == WRONG else "") for t, k in zip(tasks, kinds)]
 
-    monkeypatch.setattr("tilewright.fuzz.campaign.run_campaign", results)
-    command = ["fuzz", "onnx", "--config", "tiny", "-o", str(tmp_path), "--no-shrink", "--seeds"]
-    assert main([*command, "0:2"]) == 1
-    printed = capsys.readouterr().out
-    assert "wrong" in printed
-    assert "conv" in printed
-    assert main([*command, "0:1"]) == 0
-    assert main([*command, "5:5"]) == 2
-    assert "must be A:B" in capsys.readouterr().err
+    def ran(seeds: str) -> Any:
+        command = ["networks", "onnx", "--config", "tiny", "-o", str(tmp_path), "--no-shrink", "--seeds", seeds]
+        return CliRunner().invoke(app, command)
 
-
-def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fuzz", "--help"]) == 0
-    assert "Example: tilewright fuzz tflite --seeds 0:200 --config random" in " ".join(capsys.readouterr().out.split())
+    monkeypatch.setattr("tests.fuzz.__main__.run_campaign", results)
+    assert (found := ran("0:2")).exit_code == 1
+    assert "wrong" in found.output
+    assert "conv" in found.output
+    assert ran("0:1").exit_code == 0
+    assert "must be A:B" in str(ran("5:5").exception)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tilewright.fuzz.cases import EXACT, REFERENCE_REFUSED, WITHIN
-from tilewright.fuzz.seeds import RANDOM
-from tilewright.fuzz.workers import Pool, Task, Worker
+from tests.fuzz.cases import EXACT, REFERENCE_REFUSED, WITHIN
+from tests.fuzz.seeds import RANDOM
+from tests.fuzz.workers import Pool, Task, Worker
 
 QUICK = range(25)
 MANY = range(1000, 2500)

@@ -7,17 +7,19 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.conftest import HANG
+from tests.fuzz.__main__ import app
+from tests.fuzz.readers import campaign, formats
+from tests.fuzz.readers.campaign import Result, attack
+from tests.fuzz.readers.child import FAILED, READ, REFUSED, attempt
+from tests.fuzz.readers.formats import FORMATS, Defect, Format
+from tests.fuzz.seeds import draw_network
 from tilewright import agreement
-from tilewright.cli.app import main
-from tilewright.fuzz.readers import campaign, formats
-from tilewright.fuzz.readers.campaign import Result, attack
-from tilewright.fuzz.readers.child import FAILED, READ, REFUSED, attempt
-from tilewright.fuzz.readers.formats import FORMATS, Defect, Format
-from tilewright.fuzz.seeds import draw_network
 from tilewright.isa.container import ContainerError
 
 QUICK = {"toml": 150, "npy": 300, "npz": 300, "twp": 60, "assembly": 150, "frames": 60, "twa": 40}
@@ -107,7 +109,7 @@ def test_a_case_that_computes_for_ever_ends_its_process(tmp_path: Path) -> None:
     code = """
 import time
 from pathlib import Path
-from tilewright.fuzz.readers import child
+from tests.fuzz.readers import child
 child._START_SECONDS = 0.2
 def read(path):
     while True:
@@ -120,18 +122,20 @@ child.main("slow", 0, 10.0, Path(__import__("sys").argv[1]))
     assert ended.stdout == b"0\n"
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert main(["attack", "toml", "--minutes", "0.02", "-o", str(tmp_path)]) == 0
-    assert " refused" in capsys.readouterr().out
-    assert main(["attack", "toml", "sand", "-o", str(tmp_path)]) == 2
-    assert "sand: no such format; the formats are tflite, onnx, twa" in capsys.readouterr().err
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ran(*arguments: str) -> Any:
+        return CliRunner().invoke(app, ["files", "toml", "-o", str(tmp_path), *arguments])
+
+    assert (read := ran("--minutes", "0.02")).exit_code == 0
+    assert " refused" in read.output
+    assert "sand: no such format; the formats are tflite, onnx, twa" in str(ran("sand").exception)
 
     def found(name: str, *_: object) -> Result:
         return Result(name, failures={7: "made up"})
 
-    monkeypatch.setattr(campaign, "attack", found)
-    assert main(["attack", "toml", "-o", str(tmp_path)]) == 1
-    assert "seed 7: made up" in capsys.readouterr().out
+    monkeypatch.setattr("tests.fuzz.__main__.attack", found)
+    assert (failed := ran()).exit_code == 1
+    assert "seed 7: made up" in failed.output
 
 
 def test_results_that_an_interpreter_leaves_unwritten_are_a_failure(

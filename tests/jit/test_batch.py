@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
 from tests.jit.tflite_models import SAME, TfliteBuilder
 from tilewright.checking import reference_outputs
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.source import open_source
 from tilewright.runtime import regions
 from tilewright.runtime.random_inputs import random_inputs

@@ -11,9 +11,9 @@ import pytest
 from flatbuffers import flexbuffers  # type: ignore[import-untyped]
 
 import tilewright as tw
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.quantize.test_quantize import LITERT
 from tilewright.checking import reference_outputs
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.jit.importer import import_model
 from tilewright.quantize import quantize_file
 from tilewright.runtime.litert.schema import read_model, schema, written

@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tw
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.jit.test_model_errors import refused
 from tests.quantize.test_quantize import LITERT
 from tilewright.checking import reference_outputs
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.quantize import QuantizeError, quantize_file
 from tilewright.runtime.interpreters import first_line
 from tilewright.runtime.litert.foreign import way_out_of_foreign

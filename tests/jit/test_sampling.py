@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.fuzz import TfliteNet
 from tests.jit.builder import sampling
-from tilewright.fuzz import TfliteNet
 from tilewright.jit import graph as g
 from tilewright.jit.importer import import_model
 from tilewright.jit.sampling import Sampling

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 import tilewright as tw
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.jit.source.onnx_nets import F
 from tilewright.checking import reference_outputs
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.runtime.litert.schema import read_model, schema, written
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.fuzz import TfliteNet
+from tests.fuzz.cases import EXACT, case_inputs, check_case
+from tests.fuzz.tensors import Tensor
 from tests.jit.builder import GraphBuilder
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, difference
 from tilewright.config import PRESETS, load_config
-from tilewright.fuzz import TfliteNet
-from tilewright.fuzz.cases import EXACT, case_inputs, check_case
-from tilewright.fuzz.tensors import Tensor
 from tilewright.jit import graph as g
 from tilewright.jit.importer import import_model
 from tilewright.jit.kernels.window import WindowNode

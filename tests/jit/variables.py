@@ -11,7 +11,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as s
 from numpy.typing import NDArray
 
-from tilewright.fuzz.tensors import Tensor
+from tests.fuzz.tensors import Tensor
 
 
 def keep(path: Path, variables: Mapping[str, tuple[Tensor, Tensor, NDArray[Any]]]) -> Path:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 
 F = np.float32
 

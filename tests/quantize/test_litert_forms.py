@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.checking import reference_outputs
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.quantize import LayerLoss, quantize_file
 from tilewright.quantize.litert import LitertQuantiser
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.quantize.float_models import float_tflite
 from tests.quantize.test_quantize import LITERT, exact_on_the_accelerator, images, refused
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.tflite.file import File
 from tilewright.quantize import quantize_file

@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tw
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.quantize.test_runtime_takes import model, normal
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.quantize import Quantised, quantize_file
 from tilewright.quantize.base import stored
 from tilewright.quantize.operators import Operator, Seen

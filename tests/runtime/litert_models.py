@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.runtime.litert.schema import read_model, schema, written
 
 Edit = Callable[[Any, Any], None]  #: of the schema's objects: model and operator

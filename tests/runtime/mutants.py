@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.fuzz.hostile import VALUES, places
+from tests.fuzz.hostile import VALUES, places
 
 
 def mutants(tree: Any) -> Iterator[tuple[str, Any]]:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fuzz.hostile import open_artifact, open_program, seal_artifact, seal_program
 from tests.isa.build import INPUT, OUTPUT
 from tests.runtime import naive_steps
 from tests.runtime.mutants import mutants
 from tests.runtime.network import SHAPE, TINY, make_artifact
 from tilewright.cli.compile import print_artifact
 from tilewright.errors import TilewrightError
-from tilewright.fuzz.hostile import open_artifact, open_program, seal_artifact, seal_program
 from tilewright.isa.container import dump
 from tilewright.runtime.artifact import Artifact, ArtifactError
 from tilewright.runtime.executable import Executable

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fuzz import TfliteNet
 from tilewright.compiling import compile as compile_model
 from tilewright.config import PRESETS
-from tilewright.fuzz import TfliteNet
 from tilewright.runtime.attribution import CAUSES
 from tilewright.runtime.report.explain import why
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.runtime import interpreters
 
 pytest.importorskip("ai_edge_litert")

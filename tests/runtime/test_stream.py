@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 pytest.importorskip("ai_edge_litert", reason="the test extra is not installed: pip install 'tilewright[test]'")
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
 from tests.jit.variables import branches, keep
 from tests.runtime.network import TINY
 from tests.runtime.remote.serving import serving
-from tilewright.fuzz import TfliteNet
 from tilewright.runtime import interpreters
 from tilewright.runtime.artifact import Artifact
 from tilewright.runtime.executable import Executable, InputError

@@ -12,7 +12,7 @@ import typer
 
 from tilewright import __version__
 from tilewright.board import EXTRAS, needs
-from tilewright.cli import compare, compile, explore, fuzz, hw, isa, models, quantize, run
+from tilewright.cli import compare, compile, explore, hw, isa, models, quantize, run
 from tilewright.cli.paths import guarded
 from tilewright.errors import TilewrightError
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
@@ -46,8 +46,6 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("verify", isa.verify_file, "verify copy.twp"),
     ("explore", explore.explore,
      "explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"),
-    ("fuzz", fuzz.fuzz, "fuzz tflite --seeds 0:200 --config random --jobs 2 -o fuzz"),
-    ("attack", fuzz.attack, "attack twa onnx --minutes 30 -o attack"),
 )  # fmt: skip
 GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]], ...] = (
     ("models", "List and download the networks that the README quotes.",

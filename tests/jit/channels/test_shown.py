@@ -11,10 +11,10 @@ from rich.console import Console
 
 import tilewright as tw
 from tests.conftest import ModelCase
+from tests.fuzz import TfliteNet
 from tests.jit.builder import GraphBuilder
 from tilewright.cli.compile import print_artifact
 from tilewright.config import PRESETS
-from tilewright.fuzz import TfliteNet
 from tilewright.jit import graph as g
 from tilewright.jit.relax.region import compile_region
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, placed_macs

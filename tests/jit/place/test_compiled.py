@@ -12,13 +12,13 @@ import pytest
 
 import tilewright as tw
 from bench.networks import build
+from tests.fuzz.cases import case_inputs
+from tests.fuzz.tflite_net import TfliteNet
 from tests.jit.place.test_placed import CONFIG, DIGITS, Fixed
 from tilewright.checking import reference_outputs
 from tilewright.cli.app import main
 from tilewright.compiling import CompileError
 from tilewright.config import PRESETS
-from tilewright.fuzz.cases import case_inputs
-from tilewright.fuzz.tflite_net import TfliteNet
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.place import placed
 from tilewright.jit.place.energy import Power

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 pytest.importorskip("ai_edge_litert", reason="the test extra is not installed: pip install 'tilewright[test]'")
 
+from tests.fuzz import TfliteNet
 from tests.jit.source.test_tflite_source import assert_equal, places
 from tilewright.config import PRESETS, Config
-from tilewright.fuzz import TfliteNet
 from tilewright.isa.arithmetic import Rounding, scale_round
 from tilewright.isa.spec import Memory
 from tilewright.isa.verifier import verify

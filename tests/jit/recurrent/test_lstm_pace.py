@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.fuzz import TfliteNet
+from tests.fuzz import TfliteNet
 
 
 def cost(folder: Path, config: str, units: int, steps: int) -> tuple[int, dict[str, int]]:

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 pytest.importorskip("ai_edge_litert", reason="the test extra is not installed: pip install 'tilewright[test]'")
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.jit.recurrent.test_lstm import changed, reset
 from tests.jit.source.test_tflite_source import places
 from tilewright.checking import reference_outputs
 from tilewright.config import PRESETS
-from tilewright.fuzz import TfliteNet
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.isa.verifier import verify
 from tilewright.jit.cost.lower_bound import layer_macs
 from tilewright.jit.emit.writer import INPUT, OUTPUT

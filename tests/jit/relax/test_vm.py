@@ -18,13 +18,13 @@ from tvm.relax.frontend.onnx import from_onnx
 
 import tilewright as tw
 from tests.conftest import REPOSITORY, ModelCase
+from tests.fuzz import TfliteNet
 from tests.jit.onnx_models import QdqBuilder, onnx_runtime
 from tests.jit.relax_models import load_model
 from tests.quantize.float_models import float_onnx
 from tilewright import runtime
 from tilewright.checking import reference_outputs
 from tilewright.config import PRESETS
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.errors import FloatModule
 from tilewright.jit.graph import Graph
 from tilewright.jit.reference import evaluate

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fuzz.cases import EXACT, check_case
 from tests.jit.tflite_models import TfliteBuilder
 from tilewright.compiling import compile
 from tilewright.errors import TilewrightError
-from tilewright.fuzz.cases import EXACT, check_case
 
 
 @pytest.mark.parametrize("kind", ["ADD", "MAXIMUM"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz import OnnxNet
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, interpreted, kinds
 from tests.jit.source.test_onnx_arithmetic import CONTRIB
@@ -16,7 +17,6 @@ from tests.jit.source.test_tflite_arithmetic import both, differing, every, tens
 from tests.jit.source.test_tflite_source import assert_equal, places
 from tests.jit.source.test_tflite_tables import OPTIONS
 from tests.jit.tflite_models import TfliteBuilder
-from tilewright.fuzz import OnnxNet
 from tilewright.runtime import interpreters
 from tilewright.runtime.steps import ConstantStep, LaunchStep
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.jit.source.onnx_nets import NetBuilder
 from tilewright.errors import TilewrightError
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.jit.source.kinds import described
 from tilewright.quantize.files import open_quantiser
 

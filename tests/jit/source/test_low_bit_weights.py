@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz.flatbuffer import NARROW, packed
 from tests.jit.source.onnx_nets import NetBuilder
 from tests.jit.source.onnx_run import compared
 from tests.jit.source.test_tflite_source import assert_equal
 from tests.jit.tflite_models import NONE, SAME, TfliteBuilder
 from tilewright.checking import reference_outputs
-from tilewright.fuzz.flatbuffer import NARROW, packed
 from tilewright.jit.errors import ModelError, PlaceError
 from tilewright.jit.graph import Conv2D, Interpreted
 from tilewright.jit.kernels.weight_bits import MOST_PARTS, weight_parts, weight_range

@@ -11,8 +11,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tilewright.fuzz import OnnxNet, TfliteNet, draw_network
-from tilewright.fuzz.recipe import build
+from tests.fuzz import OnnxNet, TfliteNet, draw_network
+from tests.fuzz.recipe import build
 from tilewright.jit.source import open_source
 from tilewright.jit.source.macs import ONNX, TFLITE, count_macs
 

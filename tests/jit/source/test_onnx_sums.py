@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.onnx_net import OnnxNet
 from tilewright.config import Config, load_config
-from tilewright.fuzz.onnx_net import OnnxNet
 from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.network import CompiledModel, compile_source
 from tilewright.jit.source import open_source

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz.onnx_net import OnnxNet
 from tests.jit.source.onnx_run import difference, interpreted
-from tilewright.fuzz.onnx_net import OnnxNet
 from tilewright.jit.source.onnx.source import OnnxSource
 from tilewright.runtime import interpreters
 

@@ -11,10 +11,10 @@ import pytest
 from onnx import helper
 
 import tilewright as tw
+from tests.fuzz.cases import EXACT, check_case
 from tests.jit.source.onnx_nets import F, NetBuilder, Tensor
 from tests.jit.source.onnx_run import compared, interpreted, kinds
 from tilewright.checking import reference_outputs
-from tilewright.fuzz.cases import EXACT, check_case
 from tilewright.jit.source.onnx.source import OnnxSource
 
 ACTIVATIONS = pytest.mark.parametrize("activations", ["uint8", "int8"])

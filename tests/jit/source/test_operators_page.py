@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.fuzz import TfliteNet
 from tests.jit.source.test_tflite_moves import KINDS, moved
 from tests.jit.source.test_tflite_resample import RESIZES
 from tests.jit.source.test_tflite_source import POOL, assert_equal, conv, places
 from tests.jit.source.test_tflite_tables import OPTIONS, function
 from tests.jit.tflite_models import NONE, SAME, TfliteBuilder
 from tilewright import pages
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.source.onnx import elements, functions, integer, quantised, real_rules
 from tilewright.jit.source.onnx import reduce as onnx_reduce
 from tilewright.jit.source.operators_page import ONNX, PAGE, TFLITE, blocks

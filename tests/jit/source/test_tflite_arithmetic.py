@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import tilewright
+from tests.fuzz import TfliteNet
 from tests.jit.tflite_models import NONE, RELU, RELU6, SAME, VALID, TfliteBuilder, litert
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.importer import import_model
 from tilewright.jit.reference import evaluate
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
+from tests.fuzz.tensors import Tensor
 from tests.jit.source.test_tflite_source import assert_equal
-from tilewright.fuzz import TfliteNet
-from tilewright.fuzz.tensors import Tensor
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.tflite.file import File
 from tilewright.runtime.litert.schema import read_model, schema, written

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fuzz.flatbuffer import packed
 from tests.jit.tflite_models import TfliteBuilder
-from tilewright.fuzz.flatbuffer import packed
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.source.tflite.file import File, Tensor, unpacked
 from tilewright.runtime.litert.schema import read_model, schema, written

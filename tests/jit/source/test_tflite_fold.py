@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.fuzz import TfliteNet
 from tests.jit.source.test_tflite_source import assert_equal, places
 from tests.jit.tflite_models import TfliteBuilder
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.source.tflite.file import File
 from tilewright.jit.source.tflite.fold import fold
 from tilewright.runtime.litert.schema import read_model, schema, written

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
 from tests.jit.tflite_models import litert
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.errors import ModelError
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.file import File

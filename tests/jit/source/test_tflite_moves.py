@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fuzz import TfliteNet
+from tests.fuzz.tensors import Tensor
 from tests.jit.source.test_tflite_arithmetic import DRAWS, both, differing, every, tensor
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
 from tests.jit.tflite_models import NONE, TfliteBuilder
-from tilewright.fuzz import TfliteNet
-from tilewright.fuzz.tensors import Tensor
 from tilewright.jit.importer import import_model
 from tilewright.jit.layers.moves import coordinates
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
 from tests.jit.tflite_models import litert
 from tests.runtime.litert_models import SOUND, Net
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.source.tflite.file import File
 from tilewright.runtime.litert.options import options_of
 from tilewright.runtime.litert.schema import kinds, read_model, schema, written

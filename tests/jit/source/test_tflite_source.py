@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
+from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.jit.tflite_models import NONE, RELU, SAME, VALID, TfliteBuilder, litert
-from tilewright.fuzz import TfliteNet
-from tilewright.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tilewright.jit.importer import import_model
 from tilewright.runtime.litert import kernels
 from tilewright.runtime.litert.schema import read_model, written

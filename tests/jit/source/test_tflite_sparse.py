@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.fuzz import TfliteNet
 from tests.jit.source.test_tflite_source import assert_equal
-from tilewright.fuzz import TfliteNet
 from tilewright.jit.errors import ModelError
 from tilewright.runtime.litert.schema import read_model, schema, written
 
