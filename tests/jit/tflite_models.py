@@ -6,23 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import flatbuffers  # type: ignore[import-untyped]
 import numpy as np
-import tflite
-from flatbuffers import flexbuffers
+from flatbuffers import flexbuffers  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tilewright.fuzz.flatbuffer import NARROW, packed
+from tests.fuzz.flatbuffer import NARROW, StoredOperator, StoredTensor, write_tflite
 from tilewright.runtime import interpreters
 from tilewright.runtime.litert.beyond import has_beyond
 
 SAME, VALID = 0, 1
 NONE, RELU, RELU_N1_TO_1, RELU6 = 0, 1, 2, 3
-_FIRST_VERSION = (
-    "DEPTH_TO_SPACE", "ELU", "PRELU", "RESHAPE", "SHAPE", "HARD_SWISH", "EXPAND_DIMS", "RELU_N1_TO_1", "RELU_0_TO_1",
-    "NEG", "SQUEEZE",
-)  # fmt: skip
-_CODES = {"int8": 9, "int32": 2, "uint8": 3, "float32": 0, "int16": 7, "int64": 4, "int4": 17, "int2": 19}
 
 
 @dataclass
@@ -84,114 +77,21 @@ class TfliteBuilder:
         return self.tensor([channels], np.float32(self.tensors[x]["scale"]) * scales, dtype="int32", data=values)
 
     def save(self, path: Path, inputs: list[int], outputs: list[int]) -> Path:
-        b = flatbuffers.Builder(1024)
-        buffers = [self._buffer(b, None)]
-        tensors = []
-        for entry in self.tensors:
-            index = 0
-            if entry["data"] is not None:
-                narrow = NARROW.get(entry["dtype"])
-                buffers.append(self._buffer(b, packed(entry["data"], narrow) if narrow else entry["data"]))
-                index = len(buffers) - 1
-            tensors.append(self._tensor(b, entry, index))
-        names = sorted({entry["name"] for entry in self.operators})
-        operators = [self._operator(b, entry, names) for entry in self.operators]
-        codes = []
-        for name in names:
-            code = getattr(tflite.BuiltinOperator, name, tflite.BuiltinOperator.CUSTOM)
-            custom = b.CreateString(name) if code == tflite.BuiltinOperator.CUSTOM else None
-            tflite.OperatorCodeStart(b)
-            if custom is not None:
-                tflite.OperatorCodeAddCustomCode(b, custom)
-            tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(code, 127))
-            tflite.OperatorCodeAddBuiltinCode(b, code)
-            tflite.OperatorCodeAddVersion(
-                b,
-                {"CONV_2D": 3, "DEPTHWISE_CONV_2D": 3}.get(
-                    name, 1 if name in _FIRST_VERSION or custom is not None else 2
-                ),
+        tensors = [
+            StoredTensor(
+                e["name"], tuple(e["shape"]), e["dtype"], e["scale"], np.array([e["zero_point"]]), e["axis"], e["data"],
+                signature=e["signature"],
             )
-            codes.append(tflite.OperatorCodeEnd(b))
-        parts = [self._offsets(b, items) for items in (tensors, operators)]
-        ends = [b.CreateNumpyVector(np.asarray(items, np.int32)) for items in (inputs, outputs)]
-        tflite.SubGraphStart(b)
-        tflite.SubGraphAddTensors(b, parts[0])
-        tflite.SubGraphAddInputs(b, ends[0])
-        tflite.SubGraphAddOutputs(b, ends[1])
-        tflite.SubGraphAddOperators(b, parts[1])
-        subgraph = tflite.SubGraphEnd(b)
-        vectors = [self._offsets(b, items) for items in (codes, [subgraph], buffers)]
-        tflite.ModelStart(b)
-        tflite.ModelAddVersion(b, 3)
-        tflite.ModelAddOperatorCodes(b, vectors[0])
-        tflite.ModelAddSubgraphs(b, vectors[1])
-        tflite.ModelAddBuffers(b, vectors[2])
-        b.Finish(tflite.ModelEnd(b), file_identifier=b"TFL3")
-        path.write_bytes(bytes(b.Output()))
-        return path
-
-    @staticmethod
-    def _offsets(b: Any, items: list[int]) -> int:
-        b.StartVector(4, len(items), 4)
-        for item in reversed(items):
-            b.PrependUOffsetTRelative(item)
-        return b.EndVector()
-
-    @staticmethod
-    def _buffer(b: Any, data: NDArray[Any] | None) -> int:
-        stored = None if data is None else b.CreateByteVector(np.ascontiguousarray(data).tobytes())
-        tflite.BufferStart(b)
-        if stored is not None:
-            tflite.BufferAddData(b, stored)
-        return tflite.BufferEnd(b)
-
-    @staticmethod
-    def _tensor(b: Any, entry: dict[str, Any], buffer: int) -> int:
-        name = b.CreateString(entry["name"])
-        shape = b.CreateNumpyVector(np.asarray(entry["shape"], np.int32))
-        signature = entry["signature"] and b.CreateNumpyVector(np.asarray(entry["signature"], np.int32))
-        quantisation = None
-        if entry["scale"] is not None:
-            scales = np.atleast_1d(np.asarray(entry["scale"], np.float32))
-            scale = b.CreateNumpyVector(scales)
-            zero = b.CreateNumpyVector(np.full(scales.size, entry["zero_point"], np.int64))
-            tflite.QuantizationParametersStart(b)
-            tflite.QuantizationParametersAddScale(b, scale)
-            tflite.QuantizationParametersAddZeroPoint(b, zero)
-            tflite.QuantizationParametersAddQuantizedDimension(b, entry["axis"])
-            quantisation = tflite.QuantizationParametersEnd(b)
-        tflite.TensorStart(b)
-        tflite.TensorAddName(b, name)
-        tflite.TensorAddShape(b, shape)
-        tflite.TensorAddType(b, _CODES[entry["dtype"]])
-        tflite.TensorAddBuffer(b, buffer)
-        if signature:
-            tflite.TensorAddShapeSignature(b, signature)
-        if quantisation is not None:
-            tflite.TensorAddQuantization(b, quantisation)
-        return tflite.TensorEnd(b)
-
-    @staticmethod
-    def _operator(b: Any, entry: dict[str, Any], names: list[str]) -> int:
-        inputs = b.CreateNumpyVector(np.asarray(entry["inputs"], np.int32))
-        outputs = b.CreateNumpyVector(np.asarray(entry.get("outputs", [entry["output"]]), np.int32))
-        options, custom = entry["options"], entry.get("custom")
-        held = custom and b.CreateByteVector(bytes(custom))
-        if options:
-            getattr(tflite, f"{options}Start")(b)
-            for name, value in entry["fields"].items():
-                getattr(tflite, f"{options}Add{name}")(b, value)
-            stored = getattr(tflite, f"{options}End")(b)
-        tflite.OperatorStart(b)
-        tflite.OperatorAddOpcodeIndex(b, names.index(entry["name"]))
-        tflite.OperatorAddInputs(b, inputs)
-        tflite.OperatorAddOutputs(b, outputs)
-        if options:
-            tflite.OperatorAddBuiltinOptionsType(b, getattr(tflite.BuiltinOptions, options))
-            tflite.OperatorAddBuiltinOptions(b, stored)
-        if custom:
-            tflite.OperatorAddCustomOptions(b, held)
-        return tflite.OperatorEnd(b)
+            for e in self.tensors
+        ]  # fmt: skip
+        operators = [
+            StoredOperator(
+                e["name"], e["inputs"], e.get("outputs", [e["output"]]), e["options"],
+                {name[0].lower() + name[1:]: value for name, value in e["fields"].items()}, custom=e.get("custom"),
+            )
+            for e in self.operators
+        ]  # fmt: skip
+        return write_tflite(path, tensors, operators, inputs, outputs)
 
 
 def litert(path: Path, inputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
