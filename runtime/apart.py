@@ -2,7 +2,8 @@
 
 Loading LiteRT takes longer than most of its models do, so one process loads it (the server: ``python -m
 tilewright.runtime.apart``) and forks for every interpreter. Pickles go both ways through a socket of each: how to make
-the interpreter, then the inputs of each inference; for each an answer, or what an exception says.
+the interpreter, then the inputs of each inference; for each an answer, or what an exception says. Large arrays lie in
+memory that both ends map.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import gc
 import hashlib
 import importlib
+import mmap
 import os
 import pickle
 import signal
@@ -23,6 +25,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 from typing import Any
 
 #: seconds without an answer after which a process is taken for hung: the slowest networks take a board minutes
@@ -33,17 +36,59 @@ _NUMBER = struct.Struct("q")  #: a process, or how it ended
 _UNKNOWN = 1 << 32  #: in the place of how it ended
 
 
+_IN_SOCKET = 1 << 16  #: bytes of an array up to which it goes through the socket
+
+
 class Ended(RuntimeError):
     """The process ended instead of answering, or did not answer in time."""
 
 
+class _Channel:
+    """One end of a socket for pickles, with the memory (a file) in which the arrays of the last one lie."""
+
+    def __init__(self, end: socket.socket, memory: int) -> None:
+        self.end, self._memory = end, memory
+        self._stream, self._shared = end.makefile("rb"), memoryview(b"")
+
+    def send(self, value: Any) -> None:
+        large: list[memoryview] = []
+
+        def is_small(buffer: pickle.PickleBuffer) -> bool:
+            raw = buffer.raw()
+            if raw.nbytes > _IN_SOCKET:
+                large.append(raw)
+            return raw.nbytes <= _IN_SOCKET
+
+        content = pickle.dumps(value, pickle.HIGHEST_PROTOCOL, buffer_callback=is_small)
+        sizes = [raw.nbytes for raw in large]
+        for raw, part in zip(large, self._parts(sizes)):
+            part[:] = raw
+        self.end.sendall(pickle.dumps((content, sizes)))
+
+    def receive(self) -> Any:
+        content, sizes = pickle.load(self._stream)
+        return pickle.loads(content, buffers=[bytearray(part) for part in self._parts(sizes)])
+
+    def _parts(self, sizes: list[int]) -> list[memoryview]:
+        """Memory for arrays of so many bytes, one after the other."""
+        ends = [0, *accumulate(sizes)]
+        if ends[-1] > len(self._shared):
+            os.ftruncate(self._memory, max(ends[-1], os.fstat(self._memory).st_size))
+            self._shared = memoryview(mmap.mmap(self._memory, ends[-1]))
+        return [self._shared[a:b] for a, b in pairwise(ends)]
+
+    def close(self) -> None:
+        self._stream.close()
+        self.end.close()
+        os.close(self._memory)
+
+
 class _Process:
-    """One that the server has forked, at the other end of a socket."""
+    """One that the server has forked, at the other end of a channel."""
 
     def __init__(self) -> None:
         self.owner = os.getpid()
         self.channel, self.number = _fork()
-        self.answers = self.channel.makefile("rb")
         self.is_well = True
 
     def ask(self, question: Any, what: str) -> Any:
@@ -52,9 +97,9 @@ class _Process:
             raise Ended("loaded before this process was forked; load the model again")
         well, self.is_well = self.is_well, False
         try:
-            self.channel.settimeout(LIMIT)
-            self.channel.sendall(pickle.dumps(question, pickle.HIGHEST_PROTOCOL))
-            said, answer = pickle.load(self.answers)
+            self.channel.end.settimeout(LIMIT)
+            self.channel.send(question)
+            said, answer = self.channel.receive()
         except TimeoutError as error:
             _kill(self.number)
             raise Ended(f"{what} took the kernels longer than {LIMIT:g} s, which ended their process") from error
@@ -67,11 +112,6 @@ class _Process:
         if said:
             raise RuntimeError(said)
         return answer
-
-    def close(self) -> None:
-        """It ends by itself, for nobody asks any more."""
-        self.answers.close()
-        self.channel.close()
 
 
 _KEPT = 32  #: processes that are kept
@@ -110,11 +150,11 @@ def _taken(key: bytes) -> _Process | None:
 
 def _given_back(key: bytes, process: _Process) -> None:
     if not process.is_well:
-        process.close()
+        process.channel.close()  # it ends by itself, for nobody asks any more
         return
     _IDLE.append((key, process))
     while len(_IDLE) > _KEPT:
-        _IDLE.pop(0)[1].close()
+        _IDLE.pop(0)[1].channel.close()
 
 
 def _kill(process: int) -> None:
@@ -158,24 +198,26 @@ def _started() -> socket.socket:
 def _stop() -> None:
     """End this process's server, and what it has forked, before the process ends."""
     while _IDLE:
-        _IDLE.pop()[1].close()
+        _IDLE.pop()[1].channel.close()
     if _server is not None and _server[0] == os.getpid():
         _server[1].close()
         _server[2].wait()
 
 
-def _fork() -> tuple[socket.socket, int]:
-    """A socket to a new process of the server, and its number; Ended where there cannot be one."""
+def _fork() -> tuple[_Channel, int]:
+    """A channel to a new process of the server, and its number; Ended where there cannot be one."""
     here, there = socket.socketpair()
+    memory = os.memfd_create("tilewright")
     with there, _LOCK:
         for _ in range(2):  # a server that somebody has ended is started again
             try:
                 server = _started()
-                socket.send_fds(server, [_NUMBER.pack(0)], [there.fileno()])
-                return here, _number(server)
+                socket.send_fds(server, [_NUMBER.pack(0)], [there.fileno(), memory])
+                return _Channel(here, memory), _number(server)
             except (OSError, EOFError) as error:
                 said = str(error)
     here.close()
+    os.close(memory)
     raise Ended(f"no process for the kernels: {said}")
 
 
@@ -218,34 +260,35 @@ def main(control: socket.socket) -> None:
     gc.freeze()  # forked processes share what they do not change
     signal.signal(signal.SIGCHLD, reap)
     while True:
-        received, sockets, _, _ = socket.recv_fds(control, _NUMBER.size, 1)
-        if not received:
+        asked, files, _, _ = socket.recv_fds(control, _NUMBER.size, 2)
+        if not asked:
             os.killpg(0, signal.SIGKILL)  # and all that was forked
-        if sockets:
+        if files:
             process = os.fork()
             if not process:
                 control.close()
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 try:
-                    _answer(socket.socket(fileno=sockets[0]))
+                    _answer(_Channel(socket.socket(fileno=files[0]), files[1]))
                 finally:
                     os._exit(0)
-            os.close(sockets[0])
+            for each in files:
+                os.close(each)
             forked.add(process)
             control.sendall(_NUMBER.pack(process))
         else:
-            (asked,) = _NUMBER.unpack(received)
-            while asked in forked and asked not in ended:
+            (process,) = _NUMBER.unpack(asked)
+            while process in forked and process not in ended:
                 time.sleep(0.001)
-            control.sendall(_NUMBER.pack(ended.get(asked, _UNKNOWN)))
+            control.sendall(_NUMBER.pack(ended.get(process, _UNKNOWN)))
 
 
-def _answer(channel: socket.socket) -> None:
+def _answer(channel: _Channel) -> None:
     """Answer until the questions end; one of bytes is what to make, and how."""
-    questions, made = channel.makefile("rb"), None
+    made = None
     while True:
         try:
-            question = pickle.load(questions)
+            question = channel.receive()
         except (EOFError, OSError):
             return
         try:
@@ -258,7 +301,7 @@ def _answer(channel: socket.socket) -> None:
                 answer = "", made(question)
         except Exception as error:  # noqa: BLE001 - it is raised again where it is asked
             answer = str(error) or type(error).__name__, None
-        channel.sendall(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
+        channel.send(answer)
 
 
 if __name__ == "__main__":
