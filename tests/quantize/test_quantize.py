@@ -73,6 +73,23 @@ def test_float_onnx(opset: int, tmp_path: Path) -> None:
     exact_on_the_accelerator(tmp_path / "quantised.onnx", x[:3], 3)
 
 
+def test_what_is_measured_may_be_other_inputs_than_those_of_the_ranges(tmp_path: Path) -> None:
+    model, data = float_onnx(tmp_path / "float.onnx", 17), images(tmp_path / "x.npy", (3, 8, 8))
+    x = np.load(data)
+    np.save(tmp_path / "test.npy", 4 * x[:5])  # beyond the ranges
+    wanted = onnxruntime.InferenceSession(str(model)).run(None, {"x": 4 * x[:5]})[0].argmax(1)
+    np.save(tmp_path / "labels.npy", wanted)
+    seen = quantize_file(model, data)
+    result = quantize_file(model, data, test=tmp_path / "test.npy", labels=tmp_path / "labels.npy")
+    assert result.content == seen.content
+    assert result.inputs == 12
+    assert result.accuracy is not None
+    assert result.accuracy[0] == 1.0
+    assert result.layers[0].after < seen.layers[0].after - 3
+    with pytest.raises(TilewrightError, match=r"labels.npy: int64\(5,\); 12 whole numbers are needed"):
+        quantize_file(model, data, labels=tmp_path / "labels.npy")
+
+
 @pytest.mark.parametrize("opset", [11, 17, 21])
 def test_float_onnx_to_four_bits(opset: int, tmp_path: Path) -> None:
     """Packed in the file, in the memories, and proven; numbers that are no weights keep 8 bits."""

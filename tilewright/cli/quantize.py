@@ -37,9 +37,14 @@ def quantize(
         typer.Option("--output", "-o", metavar="OUT", help="The model to write: .onnx, or .tflite of .tflite."),
         WRITTEN,
     ],
+    test: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR|NPY", help="Other inputs, to measure losses and accuracy on (those of --data)."),
+        READ,
+    ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(metavar="L.npy", help="The right class of each input, to measure accuracy with."),
+        typer.Option(metavar="L.npy", help="The right class of each input that is measured, for the accuracy."),
         READ,
     ] = None,
     bits: Annotated[int, typer.Option(metavar="8|4", help="Bits of a weight.")] = 8,
@@ -54,7 +59,7 @@ def quantize(
         raise UsageProblem(f"{output}: {model.suffix} models become {wanted} files; name it so")
     check_writable(output)
     with ProgressReporter() as progress:
-        result = quantize_file(model, data, labels=labels, bits=bits, progress=progress.update)
+        result = quantize_file(model, data, test=test, labels=labels, bits=bits, progress=progress.update)
     result.save(output)
     print_losses(result, output_console(), None if all_layers else SHOWN)
     say(f"{output}: {len(result.content):,} bytes, ranges from {result.inputs:,} inputs")

@@ -25,6 +25,7 @@ def quantize_file(
     model: str | Path,
     data: str | Path,
     *,
+    test: str | Path | None = None,
     labels: str | Path | None = None,
     bits: int = 8,
     progress: Progress = silent,
@@ -32,11 +33,14 @@ def quantize_file(
     """Quantise a float ``.onnx``, ``.pt2`` or ``.tflite`` file, its ranges those that ``data`` shows.
 
     ``bits``: of a weight, 8 or 4; activations have 8. ``data``: as :func:`tilewright.quantize.data.load_data` takes it;
-    all of it is seen. ``labels``: a ``.npy`` file with the right class of each input, for the accuracy of both models.
+    all of it is seen. ``test``: other inputs, in the same forms, on which losses and accuracy are measured, instead of
+    on ``data``. ``labels``: a ``.npy`` file with the right class of each of these, for the accuracy of both models.
     Raises :class:`TilewrightError` naming the file.
     """
     model = path_of("model", model, error=QuantizeError)
     data = path_of("data", data, error=QuantizeError, wanted="the path of a file or a folder")
+    if test is not None:
+        test = path_of("test", test, error=QuantizeError, wanted="the path of a file or a folder")
     if labels is not None:
         labels = path_of("labels", labels, error=QuantizeError)
     function("progress", progress, error=QuantizeError)
@@ -44,20 +48,21 @@ def quantize_file(
         raise QuantizeError(f"--bits {shown(bits)}: weights are quantised to {' or '.join(map(str, BITS))} bits")
     quantiser = open_quantiser(Path(model), bits)
     arrays = load_data(Path(data), quantiser.inputs)
-    count = arrays[0].shape[0]
+    measured = arrays if test is None else load_data(Path(test), quantiser.inputs)
+    count = measured[0].shape[0]
     right = None if labels is None else load_labels(Path(labels), count)
     content = quantiser.quantise(arrays, progress)
     losses = layer_losses(
-        quantiser.layers, quantiser.tensors(None), quantiser.tensors(content), samples(arrays, COMPARED), progress
+        quantiser.layers, quantiser.tensors(None), quantiser.tensors(content), samples(measured, COMPARED), progress
     )
     accuracy = None
     if right is not None:
         shares = [
-            _accuracy(quantiser.answer(form), samples(arrays, count), right, what, progress)
+            _accuracy(quantiser.answer(form), samples(measured, count), right, what, progress)
             for form, what in ((None, "float accuracy"), (content, "quantised accuracy"))
         ]
         accuracy = shares[0], shares[1]
-    return Quantised(content, losses, count, accuracy, tuple(quantiser.stay))
+    return Quantised(content, losses, arrays[0].shape[0], accuracy, tuple(quantiser.stay))
 
 
 def open_quantiser(path: Path, bits: int) -> Quantiser:
