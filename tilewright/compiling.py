@@ -117,29 +117,30 @@ def compile(
     cache: bool = True,
     progress: Progress | None = None,
 ) -> Executable:
-    """``compile(file, config)`` or ``compile(torch_module, example, config)``: a network for a Config.
+    """Compile a network for a Config: ``compile(file, config)`` or ``compile(torch_module, example, config)``.
 
-    The file is a quantised ``.tflite``, QDQ ``.onnx`` or ``.pt2`` (``torch.export``, quantised by PT2E); a module is a
-    ``torch.nn.Module``, quantised with the ranges that ``example``, N inputs stacked, shows, unless PT2E has quantised
-    it already. ``config`` is a preset's name, a ``.toml`` file or an object, ``pynq-z2`` where it is left out.
-
-    ``keep_intermediates`` makes the programs store every operator's output, which costs cycles. ``fast_host`` lets the
-    operators that stay on the host run in their interpreter's optimised kernels, whose integers may differ from the
-    reference by an LSB. ``exact`` says how sure it must be that a layer of ``.onnx`` gives ONNX Runtime's
-    integers, or it falls back to that: ``proven`` for every input, ``default`` not known or measured to differ;
-    ``close`` takes every layer that has a fixed-point form. With ``compare`` the
-    result is run on a random input or two beside the whole file's interpreter; should it differ, what makes it differ
-    is left to that, with a warning (:class:`~tilewright.agreement.Misread`). ``objective`` places operators on
-    accelerator and CPU by what they cost on this machine (``docs/placement.md``); without it all that the accelerator
-    takes goes there. ``latency``: for the least time of one inference, with parts that several ``cores`` share where
-    they finish sooner together. ``throughput``: for the least time from one result to the next, with ``cores`` and
-    ``jobs`` threads of the CPU at work on different inferences, as ``run`` then does. ``energy``: for the least energy
-    of one inference by the explorer's model of the accelerator (``energy_table``: a file of your own numbers) and by
-    ``host_watts``, what this machine's CPU takes while one thread works, which that needs; ``host_idle_watts``: while
-    the CPU waits for a core (0). With ``cache``, a result of
-    the same model, Config, options and compiler is reused from memory or disk. ``progress`` is called with (what, done,
-    total).
-    Raises :class:`TilewrightError` naming what is wrong and the way out.
+    :param model: a quantised ``.tflite``, QDQ ``.onnx`` or ``.pt2`` file (``torch.export``, quantised by PT2E), or a
+        ``torch.nn.Module``.
+    :param example: of a module, N inputs stacked: their ranges quantise it, unless PT2E has quantised it already.
+    :param config: a preset's name, a ``.toml`` file or a :class:`Config`; ``pynq-z2`` where it is left out.
+    :param device: what :meth:`Executable.run` runs it on: a name or an opened device.
+    :param keep_intermediates: store every operator's output, which costs cycles.
+    :param fast_host: operators that fall back run in their interpreter's optimised kernels, whose integers may differ
+        from the reference by an LSB.
+    :param exact: which layers of ``.onnx`` fall back to ONNX Runtime: with ``proven`` those that are not proven equal
+        for every input, with ``default`` those that are known or measured to differ, with ``close`` none for this
+        reason.
+    :param compare: run the result beside the whole file's interpreter on up to eight inputs. An operator that makes it
+        differ falls back, with a warning (:class:`~tilewright.agreement.Misread`).
+    :param objective: place operators on accelerator and CPU by what they cost on this machine (``docs/placement.md``):
+        ``latency`` of one inference, ``throughput`` or ``energy``. Without it the accelerator gets all that it takes.
+    :param jobs: threads of the CPU for ``throughput``.
+    :param host_watts: for ``energy``, which needs it: what this CPU takes while one thread works, in watts.
+    :param host_idle_watts: for ``energy``: what it takes while it waits for a core, in watts (0).
+    :param energy_table: for ``energy``: a TOML file with energies per action of your own.
+    :param cache: reuse a result of the same model, Config, options and compiler from memory or disk.
+    :param progress: called with (what is being done, steps done, of how many).
+    :raises TilewrightError: naming what is wrong and the way out.
     """
     is_file = isinstance(model, (str, Path))
     if is_file and example is not None:
