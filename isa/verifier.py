@@ -15,20 +15,24 @@ from tilewright.isa.codec import EncodingError, rows_of
 from tilewright.isa.effects import Access, effects
 from tilewright.isa.program import Program, check_program
 from tilewright.isa.spec import MEMORIES, Engine, Fields, Memory, MemoryInfo, Opcode
-from tilewright.isa.uops import UopMemories
+from tilewright.isa.timing import ALU_DISTANCE
+from tilewright.isa.uops import Block, UopMemories
 from tilewright.isa.verify.affine import Region, first_visits
 from tilewright.isa.verify.distances import AluDistances, EmitDistance, check_banks
-from tilewright.isa.verify.errors import Describer, Rule, VerifyError
+from tilewright.isa.verify.errors import Describer, IllegalProgram, Rule, VerifyError
 from tilewright.isa.verify.regions import Regions
 from tilewright.isa.verify.state import MemoryState
 from tilewright.isa.verify.tiles import check_fields, check_segments, check_shared
 from tilewright.isa.verify.tokens import ENGINES, Clock, Order, ordered
 from tilewright.kinds import instance
-from tilewright.ranges import ArgumentError, whole
+from tilewright.ranges import ArgumentError, flag, whole
 
 _ALU, _ALU_OPCODE = int(Engine.ALU), int(Opcode.ALU)
+TOKENS = (Rule.TOKEN_UNDERFLOW, Rule.TOKEN_OVERFLOW, Rule.TOKEN_LEFTOVER)
+IN_DRAM = (Rule.SEGMENT, Rule.SEGMENT_KIND, Rule.EXTENT)
+ADDRESSES = (Rule.WRAP, Rule.RANGE, Rule.ALIGNMENT)  #: of an instruction that breaks one nobody knows what it writes
 
-__all__ = ["Order", "Rule", "VerifyError", "joint_order", "verify", "verify_together"]
+__all__ = ["IllegalProgram", "Order", "Rule", "VerifyError", "find_errors", "joint_order", "verify", "verify_together"]
 
 
 def verify(program: Program, segment_sizes: Sequence[int] | None = None) -> None:
@@ -47,6 +51,48 @@ def verify(program: Program, segment_sizes: Sequence[int] | None = None) -> None
 def verify_together(programs: Sequence[Program]) -> None:
     """Raise :class:`VerifyError` if programs that run at the same time, the k-th on core k, break a rule."""
     _verify(programs, None)
+
+
+def find_errors(program: Program, *, in_order: bool = False) -> list[VerifyError]:
+    """All rules that a program breaks, in the order of its instructions: of those whose fields are right the first one
+    each. What an instruction writes that breaks one counts as written.
+
+    ``in_order``: as if each instruction waited for all before it, so that neither tokens nor distances are missed.
+    """
+    check_program(program)
+    flag("in_order", in_order)
+    found: list[VerifyError] = []
+    try:
+        table = program.table()
+    except EncodingError as error:
+        return [VerifyError(Rule.ENCODING, f"program: {Rule.ENCODING}: {error}")]
+    describe = Describer([table], found=found)
+    beats = check_segments(program, None, found)
+    if found:
+        return found
+    try:
+        clocks = _one_by_one(len(table)) if in_order else ordered([table], program.config, [describe]).clocks[0]
+    except VerifyError as error:  # a doorbell: there is no order
+        return [*found, error]
+    check_fields(table, program, beats, describe)
+    wrong = {error.index for error in found if error.rule not in TOKENS}
+    elsewhere = {error.index for error in found if error.rule not in (*TOKENS, *IN_DRAM)}
+    walk, lost = _Walk(program, beats, 0, 1, describe, {}), False
+    for index, (row, clock) in enumerate(zip(rows_of(table), clocks)):
+        if index in wrong:
+            if row.opcode == Opcode.LOAD and index not in elsewhere:
+                walk.assume(index, row, clock, None)
+            lost |= index in elsewhere  # nobody knows what it would have written
+        elif (broken := walk.attempt(index, row, clock)) is not None:
+            unknown = lost and broken.rule == Rule.UNINITIALISED
+            if not unknown and not (in_order and broken.rule == Rule.ALU_DISTANCE):
+                found.append(broken)
+    return sorted(found, key=lambda error: -1 if error.index is None else error.index)
+
+
+def _one_by_one(count: int) -> list[Clock]:
+    """Clocks of instructions of which each waits for all before it."""
+    return [(index,) * ENGINES for index in range(count)]
 
 
 def joint_order(programs: Sequence[Program]) -> Order:
@@ -138,6 +184,31 @@ class _Walk:
             self.alu_distances.wait(row.cycles)
         elif uops is not None and self.config.dsp_packing:
             self.emits.run(index, uops, row.outer * row.inner, row.window == 1, row.pace)
+
+    def attempt(self, index: int, row: Fields, clock: Clock) -> VerifyError | None:
+        """:meth:`step`, and the error if there is one; what the instruction writes is then written all the same."""
+        try:
+            self.step(index, row, clock)
+        except VerifyError as error:
+            if error.rule not in ADDRESSES:
+                self.assume(index, row, clock, self.uops.step(row))
+            return error
+        return None
+
+    def assume(self, index: int, row: Fields, clock: Clock, uops: Block | None) -> None:
+        """Record what an instruction writes that has broken a rule; its first error is the one that is told."""
+        for access in effects(row, uops, self.config):
+            if not access.writes:
+                continue
+            state = self.dram[access.segment] if access.memory is None else self.memories[access.memory]
+            if state is not None:
+                region = self.regions.of(index, access, state.depth, state.name)
+                try:
+                    state.write(index, self.base + row.engine, clock, region)
+                except VerifyError:
+                    state.assume_written(region)
+        if row.engine == _ALU:
+            self.alu_distances.wait(ALU_DISTANCE)
 
     def _check_banks(self, index: int, row: Fields, accesses: Sequence[Access]) -> None:
         operands = [access for access in accesses if access.memory == Memory.ACC and access.reads]

@@ -9,15 +9,19 @@ from tilewright.errors import TilewrightError
 from tilewright.isa.codec import Table
 from tilewright.isa.spec import DOORBELL_DEPTH, Engine, Opcode
 
+_ORDER = "push a token on the first and pop it on the second, or let `tilewright asm --tokens` place them all"
+
 
 class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ 3)
-    """What a program broke; each member has its name in messages, and one sentence for ``docs/isa.md``."""
+    """What a program broke: its name in messages, one sentence for ``docs/isa.md``, and the way out for a programmer
+    (empty where the message says it)."""
 
     doc: str
+    way_out: str
 
-    def __new__(cls, name: str, doc: str) -> Rule:
+    def __new__(cls, name: str, doc: str, way_out: str = "") -> Rule:
         rule = str.__new__(cls, name)
-        rule._value_, rule.doc = name, doc
+        rule._value_, rule.doc, rule.way_out = name, doc, way_out
         return rule
 
     ENCODING = "encoding", "Every instruction decodes: known enum values, no bits above its fields."
@@ -31,27 +35,46 @@ class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ
     TOKEN_UNDERFLOW = (
         "token-underflow",
         "At each pop, the queue holds at least one token pushed earlier in program order.",
+        "push a token on the other engine before, or let `tilewright asm --tokens` place them all",
     )
     TOKEN_OVERFLOW = (
         "token-overflow",
         "After each push, in program order, the queue holds at most `token_depth` tokens.",
+        "pop earlier, on a WAIT if need be, or let `tilewright asm --tokens` place them all",
     )
-    TOKEN_LEFTOVER = "token-leftover", "All token queues are empty after the last instruction."
+    TOKEN_LEFTOVER = (
+        "token-leftover",
+        "All token queues are empty after the last instruction.",
+        "pop it on the other engine, or take the push away",
+    )
     MEMORY = "memory", "FILL writes ACT or ACC only."
     SEGMENT = "segment", "LOAD and STORE name a segment that the program has."
     SEGMENT_KIND = (
         "segment-kind",
         "STORE goes to output, scratch and shared segments only; micro-ops are loaded from constant segments only.",
     )
-    EXTENT = "extent", "Every row of a LOAD or STORE lies within its segment."
-    WRAP = "wrap", "wrap_base + wrap_size is at most the depth of act, and every act offset is below 2 x wrap_size."
-    RANGE = "range", "Every other SRAM address, and every micro-op index, is below the depth of its memory."
+    EXTENT = (
+        "extent",
+        "Every row of a LOAD or STORE lies within its segment.",
+        "make the segment larger, or move fewer rows or cols",
+    )
+    WRAP = (
+        "wrap",
+        "wrap_base + wrap_size is at most the depth of act, and every act offset is below 2 x wrap_size.",
+        "give wrap_size all units of act (act_units of the Config) for plain addresses",
+    )
+    RANGE = (
+        "range",
+        "Every other SRAM address, and every micro-op index, is below the depth of its memory.",
+        "use fewer units or entries, or a Config with more",
+    )
     ALIGNMENT = (
         "alignment",
         "A dense GEMM operand starts at a multiple of its span (in_units or out_units), so does an ALU vector; dst and "
         "wgt of an emit with pair = 1 are even, and so is the address in act of a push with twin = 1. "
         "Where a beat holds several micro-ops, a LOAD of micro-ops has sram, sram_row (if rows > 1) and cols whole "
         "beats, and sram_col = 1.",
+        "move it to such a multiple",
     )
     ROUNDING = (
         "rounding",
@@ -61,25 +84,38 @@ class Rule(str, Enum):  # noqa: UP042 (StrEnum is not in the Python 3.10 of PYNQ
         "uninitialised",
         "Nothing is read before it is written: SRAM per unit or entry, output, scratch and shared segments per beat. "
         "Constant and input segments count as written.",
+        "load or compute it before",
     )
     RACE_RAW = (
         "race-raw",
         "A read is ordered after the last write of the same unit or beat by another engine, of any core.",
+        _ORDER,
     )
     RACE_WAR = (
         "race-war",
         "A write is ordered after every earlier read of the same unit or beat by another engine, of any core.",
+        _ORDER,
     )
     RACE_WAW = (
         "race-waw",
         "A write is ordered after the last write of the same unit or beat by another engine, of any core.",
+        _ORDER,
     )
-    BANK_READERS = "bank-readers", "Reads of one bank of act or acc by different engines are ordered."
-    BANK_WRITERS = "bank-writers", "Writes of one bank of act or acc by different engines are ordered."
+    BANK_READERS = (
+        "bank-readers",
+        "Reads of one bank of act or acc by different engines are ordered.",
+        _ORDER,
+    )
+    BANK_WRITERS = (
+        "bank-writers",
+        "Writes of one bank of act or acc by different engines are ordered.",
+        _ORDER,
+    )
     ALU_BANK = "alu-bank", "With pace = 0, the two acc operands of an ALU vector lie in different banks."
     ALU_DISTANCE = (
         "alu-distance",
         "An ALU vector that reads what an earlier ALU vector wrote issues at least ALU_DISTANCE issue cycles later.",
+        "put other vectors between, or a WAIT on alu",
     )
     EMIT_DISTANCE = (
         "emit-distance",
@@ -116,11 +152,33 @@ class VerifyError(TilewrightError):
         self.index = index
 
 
-class Describer:
-    """Names instructions in messages: of the program on ``core``, beside those on the others."""
+class IllegalProgram(TilewrightError):
+    """A program breaks rules: ``errors`` has all that was found. The message, or each of ``details`` if there are
+    several, has an error's place in the source (the program's ``name`` where that is not known) and the way out."""
 
-    def __init__(self, tables: Sequence[Table], core: int = 0) -> None:
-        self._tables, self._core = tables, core
+    def __init__(self, name: str, errors: Sequence[VerifyError], places: Sequence[str] = ()) -> None:
+        self.errors = tuple(errors)
+        lines = tuple(_line(name, error, places) for error in errors)
+        self.details = lines if len(lines) > 1 else ()
+        super().__init__(f"{name}: breaks {len(lines)} rules" if self.details else lines[0])
+
+    def __str__(self) -> str:
+        return "\n".join([*self.details, self.args[0]])
+
+
+def _line(name: str, error: VerifyError, places: Sequence[str]) -> str:
+    where = name if error.index is None or not places else places[error.index]
+    return f"{where}: {error}{'; ' * bool(error.rule.way_out)}{error.rule.way_out}"
+
+
+class Describer:
+    """Names instructions in messages: of the program on ``core``, beside those on the others.
+
+    ``found``: takes the errors that :meth:`report` is told of; without it the first one is raised.
+    """
+
+    def __init__(self, tables: Sequence[Table], core: int = 0, found: list[VerifyError] | None = None) -> None:
+        self._tables, self._core, self._found = tables, core, found
 
     def name(self, index: int, core: int | None = None) -> str:
         """For example ``instruction 12 (GEMM on gemm)``; of several cores with the core's number before it."""
@@ -132,3 +190,10 @@ class Describer:
     def error(self, rule: Rule, index: int, detail: str, core: int | None = None) -> VerifyError:
         """The error of an instruction."""
         return VerifyError(rule, f"{self.name(index, core)}: {rule}: {detail}", index)
+
+    def report(self, rule: Rule, index: int, detail: str) -> None:
+        """Raise the error of an instruction, or keep it and go on."""
+        error = self.error(rule, index, detail)
+        if self._found is None:
+            raise error
+        self._found.append(error)

@@ -53,6 +53,10 @@ class MemoryState:
             return np.zeros(0, np.int64)
         return region.addresses()[~fresh]
 
+    def assume_written(self, region: Region) -> None:
+        """Take a write as done that broke a rule, so that what reads it breaks none for that."""
+        self._written[region.index] = True
+
     def uninitialised(self, index: int, engine: int, address: int) -> Exception:
         """The error of reading an address that nothing has written."""
         what = f"reads {self.name} {self.unit} {address}, which nothing wrote before"

@@ -32,38 +32,46 @@ from tilewright.isa.verify.errors import Describer, Rule, VerifyError
 _KINDS = get_args(SegmentKind)
 
 
-def check_segments(program: Program, given: Sequence[int] | None) -> list[int]:
-    """Checked segment sizes in beats; ``given`` (bytes) replaces the sizes that the program states."""
+def check_segments(
+    program: Program, given: Sequence[int] | None, found: list[VerifyError] | None = None
+) -> list[int]:  # fmt: skip
+    """Checked segment sizes in beats; ``given`` (bytes) replaces the sizes that the program states.
+
+    ``found``: takes all errors; without it the first one is raised.
+    """
     config, segments = program.config, program.segments
 
-    def fail(what: str) -> VerifyError:
-        return VerifyError(Rule.SEGMENT_TABLE, f"program: {Rule.SEGMENT_TABLE}: {what}")
+    def fail(what: str) -> None:
+        error = VerifyError(Rule.SEGMENT_TABLE, f"program: {Rule.SEGMENT_TABLE}: {what}")
+        if found is None:
+            raise error
+        found.append(error)
 
     if len(segments) > config.segments:
-        raise fail(f"{len(segments)} segments; the config has {config.segments}")
+        fail(f"{len(segments)} segments; the config has {config.segments}")
     if given is not None and len(given) != len(segments):
-        raise fail(f"{len(given)} segment sizes given for {len(segments)} segments")
+        fail(f"{len(given)} segment sizes given for {len(segments)} segments")
     names: set[str] = set()
     for number, segment in enumerate(segments):
         where = f"segment {number} ({segment.name})"
         if segment.name in names:
-            raise fail(f"{where}: another segment has the same name")
+            fail(f"{where}: another segment has the same name")
         names.add(segment.name)
         if segment.kind not in _KINDS:
-            raise fail(f"{where}: kind {segment.kind!r} is none of {', '.join(_KINDS)}")
+            fail(f"{where}: kind {segment.kind!r} is none of {', '.join(_KINDS)}")
         if segment.size < 0 or segment.size % config.beat_bytes:
-            raise fail(f"{where}: size {segment.size} is not a whole number of {config.beat_bytes}-byte beats")
+            fail(f"{where}: size {segment.size} is not a whole number of {config.beat_bytes}-byte beats")
         if segment.repeat_stride < 0 or segment.repeat_stride % PAGE:
-            raise fail(f"{where}: repeat_stride {segment.repeat_stride} is not a multiple of {PAGE}")
+            fail(f"{where}: repeat_stride {segment.repeat_stride} is not a multiple of {PAGE}")
         if 0 < segment.repeat_stride < segment.size:
-            raise fail(f"{where}: repeat_stride {segment.repeat_stride} is less than its size {segment.size}")
+            fail(f"{where}: repeat_stride {segment.repeat_stride} is less than its size {segment.size}")
         if segment.data is not None and segment.kind != "constant":
-            raise fail(f"{where}: has data, but only constant segments may (this is {segment.kind})")
+            fail(f"{where}: has data, but only constant segments may (this is {segment.kind})")
         if segment.data is not None and len(segment.data) > segment.size:
-            raise fail(f"{where}: {len(segment.data)} bytes of data exceed its size {segment.size}")
+            fail(f"{where}: {len(segment.data)} bytes of data exceed its size {segment.size}")
     sizes = [s.size for s in segments] if given is None else [int(size) for size in given]
     if sum(sizes) > MOST_SEGMENT_BYTES:
-        raise fail(f"{sum(sizes)} bytes of segments; at most {MOST_SEGMENT_BYTES} can be had")
+        fail(f"{sum(sizes)} bytes of segments; at most {MOST_SEGMENT_BYTES} can be had")
     return [size // config.beat_bytes for size in sizes]
 
 
@@ -94,14 +102,13 @@ class _Rows:
         self.fields = columns_of(table[self._indices])
 
     def reject(self, rule: Rule, broken: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-        """Raise the error of the first broken row; ``message`` takes its place among these rows."""
-        if broken.any():
-            k = int(np.argmax(broken))
-            raise self._describe.error(rule, int(self._indices[k]), message(k))
+        """Report broken rows, in order; ``message`` takes a row's place among these."""
+        for k in np.flatnonzero(broken).tolist() if broken.any() else ():
+            self._describe.report(rule, int(self._indices[k]), message(k))
 
 
 def check_fields(table: Table, program: Program, beats: Sequence[int], describe: Describer) -> None:
-    """Raise :class:`VerifyError` for the first instruction, rule by rule, whose fields break a limit."""
+    """Report instructions whose fields break a limit, rule by rule."""
     config = program.config
 
     def select(*wanted: Opcode) -> _Rows:
@@ -174,26 +181,29 @@ def _check_extent(rows: _Rows, program: Program, beats: Sequence[int]) -> None:
         Rule.SEGMENT, segment >= len(segments),
         lambda k: f"segment {segment[k]} does not exist; the program has {len(segments)}",
     )  # fmt: skip
-    kinds = np.array([_KINDS.index(s.kind) for s in segments], np.int64)[segment]
+    known, segment = segment < len(segments), np.minimum(segment, len(segments))
+    kinds = np.array([*(_KINDS.index(s.kind) for s in segments), 0], np.int64)[segment]
 
     def named(k: int) -> str:
         return f"segment {segment[k]} ({segments[segment[k]].name})"
 
     rows.reject(
-        Rule.SEGMENT_KIND, (rows.fields.opcode == Opcode.STORE) & (kinds <= _KINDS.index("input")),
+        Rule.SEGMENT_KIND, known & (rows.fields.opcode == Opcode.STORE) & (kinds <= _KINDS.index("input")),
         lambda k: f"stores to {named(k)}, which is {segments[segment[k]].kind}; only output, scratch and shared "
         "segments are written",
     )  # fmt: skip
     uops = np.isin(rows.fields.memory, list(UOP_MEMORY.values()))  # STORE's column is 0
     rows.reject(
-        Rule.SEGMENT_KIND, uops & (kinds != _KINDS.index("constant")),
+        Rule.SEGMENT_KIND, known & uops & (kinds != _KINDS.index("constant")),
         lambda k: f"loads micro-ops from {named(k)}, which is {segments[segment[k]].kind}; only constant segments hold "
         "micro-ops",
     )  # fmt: skip
-    end, limit = dram_end(rows.fields, program.config), np.asarray(beats, np.int64)[segment]
+    end, limit = dram_end(rows.fields, program.config), np.asarray([*beats, 0], np.int64)[segment]
     rows.reject(
-        Rule.EXTENT, end > limit, lambda k: f"reaches beat {end[k] - 1} of {named(k)}, which has {limit[k]} beats"
-    )
+        Rule.EXTENT,
+        known & (end > limit),
+        lambda k: f"reaches beat {end[k] - 1} of {named(k)}, which has {limit[k]} beats",
+    )  # fmt: skip
 
 
 def _check_uop_loads(rows: _Rows, memory: Memory, config: Config) -> None:

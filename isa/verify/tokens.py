@@ -39,8 +39,8 @@ class Order:
 def ordered(tables: Sequence[Table], config: Config, describe: Sequence[Describer]) -> Order:
     """The order of decoded programs, the k-th on core k.
 
-    Raises :class:`VerifyError` if there is none: a pop before its push, more than ``token_depth`` tokens in a queue, or
-    tokens left at the end; a doorbell that never rings, that nobody hears, or too many of them.
+    Reports a pop before its push, more than ``token_depth`` tokens in a queue, and tokens left at the end; raises
+    :class:`VerifyError` for a doorbell that never rings, that nobody hears, or too many of them.
     """
     bells = _Bells(describe)
     cores = [_Core(c, table, config, describe[c], bells) for c, table in enumerate(tables)]
@@ -156,12 +156,11 @@ class _Core:
                 for bit, other in _OTHERS[engine]:
                     if pop & bit:
                         queue = self._queues[other, engine]
-                        if not queue:
-                            raise self._describe.error(
-                                Rule.TOKEN_UNDERFLOW, index,
-                                f"pops a token from {_name(other)}, but every token pushed earlier is taken",
-                            )  # fmt: skip
-                        clock = _later(clock, queue.popleft()[1])
+                        if queue:
+                            clock = _later(clock, queue.popleft()[1])
+                        else:
+                            what = f"pops a token from {_name(other)}, but every token pushed earlier is taken"
+                            self._describe.report(Rule.TOKEN_UNDERFLOW, index, what)
             current[engine] = clock
             result.append(clock)
             if push or ring:
@@ -178,16 +177,16 @@ class _Core:
                 queue = self._queues[engine, other]
                 queue.append((index, token))
                 if len(queue) > self._depth:
-                    raise self._describe.error(
+                    self._describe.report(
                         Rule.TOKEN_OVERFLOW, index,
                         f"pushes token {len(queue)} to {_name(other)}; token_depth is {self._depth}",
                     )  # fmt: skip
 
     def check_leftover(self) -> None:
-        """Raise :class:`VerifyError` if a token was not popped."""
+        """Report tokens that were not popped."""
         for (source, target), queue in self._queues.items():
             if queue:
-                raise self._describe.error(
+                self._describe.report(
                     Rule.TOKEN_LEFTOVER, queue[0][0],
                     f"its token from {_name(source)} to {_name(target)} is never popped ({len(queue)} left in that "
                     "queue at the end)",
