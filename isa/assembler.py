@@ -33,9 +33,15 @@ def assemble(text: str, source: str = "program.s", config: Config | None = None)
 
     ``config``: the Config of a text without a ``.config`` directive. Raises :class:`AssemblyError`.
     """
+    return assemble_places(text, source, config)[0]
+
+
+def assemble_places(text: str, source: str = "program.s", config: Config | None = None) -> tuple[Program, list[str]]:
+    """:func:`assemble`, and of each instruction its place in the text: ``file:line``."""
     instance(f"{source}: text", text, str, "assembly text", error=AssemblyError)
     instance(f"{source}: config", config, (Config, type(None)), "a Config", error=AssemblyError)
-    return _Assembler(text, source, config).run()
+    assembler = _Assembler(text, source, config)
+    return assembler.run(), assembler.places
 
 
 class _Line:
@@ -135,6 +141,7 @@ class _Assembler:
         self._open: _OpenSegment | None = None
         self._meta: dict[str, Any] = {}
         self._instructions: list[Instruction] = []
+        self.places: list[str] = []  #: of the instructions
 
     def run(self) -> Program:
         lines = iter(self._lines)
@@ -300,6 +307,7 @@ class _Assembler:
         except EncodingError as error:
             raise AssemblyError(f"{line.where}: {error}") from error
         self._instructions.append(instruction)
+        self.places.append(line.where)
 
     def _read_tokens(self, line: _Line, engine: Engine, values: dict[str, int]) -> None:
         side = line.take("pop or push")

@@ -286,3 +286,10 @@ def decode_uops(data: bytes, engine: Engine, config: Config) -> NDArray[np.int64
         columns.append(_extract(words, position, spec, bits))
         position += bits
     return np.stack(columns, axis=1) if len(words) else np.zeros((0, len(columns)), np.int64)
+
+
+def pack_integers(values: NDArray[np.integer], bits: int) -> bytes:
+    """Signed integers of 2, 4 or 8 bits as wgt holds them: little-endian, low bits first."""
+    per_byte = 8 // bits
+    fields = (values.reshape(-1, per_byte).astype(np.int64) & ((1 << bits) - 1)) << (bits * np.arange(per_byte))
+    return fields.sum(axis=1).astype(np.uint8).tobytes()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.arithmetic import Rounding
-from tilewright.isa.codec import Instruction, encode_uops
+from tilewright.isa.codec import Instruction, encode_uops, pack_integers
 from tilewright.isa.program import Program, Segment, whole_pages
 from tilewright.isa.spec import (
     ALU_UOP_COUNT_BITS,
@@ -51,9 +51,7 @@ def pack_weights(weights: NDArray[np.int8], bits: int, name: str) -> bytes:
     if bits == 8:
         return weights.tobytes()
     require_fit(weights, bits, name, parts=1)
-    per_byte = 8 // bits
-    fields = (weights.reshape(-1, per_byte).astype(np.int64) & ((1 << bits) - 1)) << (bits * np.arange(per_byte))
-    return fields.sum(axis=1).astype(np.uint8).tobytes()
+    return pack_integers(weights, bits)
 
 
 class InstructionWriter:

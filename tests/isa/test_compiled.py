@@ -17,7 +17,8 @@ from tilewright.sim.event_loop import data_end
 
 #: modules that kernels take no constant from: what calls them does
 HARMLESS = (
-    "isa", "isa.compiled", "isa.program", "isa.registers", "isa.uops", "errors", "kinds", "ranges",
+    "isa", "isa.compiled", "isa.program", "isa.registers", "isa.tensors", "isa.uops", "isa.verifier",
+    "isa.verify.errors", "errors", "kinds", "ranges",
 )  # fmt: skip
 
 
