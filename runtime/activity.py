@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,28 @@ def count_traffic(program: Program) -> Traffic:
         uops_loaded=int((fields.rows * fields.cols)[uops].sum()),
         uops_issued=int(micro_ops(fields).sum()),
     )
+
+
+def layers_of(program: Program) -> list[dict[str, Any]]:
+    """The layers that the compiler recorded, with what they need; of a program written by hand its own parts, or one
+    that stands for all, with the work of their instructions in the same terms."""
+    recorded: list[dict[str, Any]] = program.meta.get("layers") or [{"name": "program"}]
+    if all("array_cycles" in layer for layer in recorded):
+        return recorded
+    config, fields, owner = program.config, program.columns(), layer_of_instruction(program)
+    ops, moved = micro_ops(fields), fields.rows * row_beats(fields, config) * config.beat_bytes
+    loads, own = fields.opcode == Opcode.LOAD, len(program.instructions) // max(1, len(owner))
+    gemm = fields.opcode == Opcode.GEMM
+    work = {
+        "macs": np.where(gemm & (fields.window == 0), ops * config.array_macs, 0),
+        "array_cycles": np.where(gemm, ops, 0),
+        "alu_cycles": np.where((fields.engine == Engine.ALU) & (fields.opcode != Opcode.WAIT), ops, 0),
+        "read_bytes": np.where(loads, moved, 0) + own,
+        "write_bytes": np.where(fields.opcode == Opcode.STORE, moved, 0),
+    }
+    sums = {key: np.bincount(owner, values, len(recorded)).astype(np.int64) for key, values in work.items()}
+    of_layer = [{key: int(column[k]) for key, column in sums.items()} for k in range(len(recorded))]
+    return [{"op": "", "place": "accelerator", **found, **layer} for layer, found in zip(recorded, of_layer)]
 
 
 def layer_of_instruction(program: Program) -> Int64:

@@ -10,7 +10,10 @@ class TilewrightError(Exception):
 
     The message is one line that names what is wrong, where, and the way out; the command line prints it
     alone, without a traceback, and exits with code 2. Anything else that escapes is a defect of Tilewright.
+    ``details`` are lines that stand before it where there are several things to mend.
     """
+
+    details: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As it is: a subclass whose constructor takes more than the message cannot be made from that again."""

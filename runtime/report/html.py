@@ -11,7 +11,7 @@ from typing import Any
 from tilewright.printable import in_html
 from tilewright.runtime.report.memory import COLUMNS, memory_pictures
 from tilewright.runtime.report.roofline import roofline_svg
-from tilewright.runtime.report.run import TRACKS, ProgramRun, recorded_layers, spans
+from tilewright.runtime.report.run import RESOURCE, TRACKS, ProgramRun, recorded_layers, spans
 
 COLOURS = {
     "compute": "#2e9e5b", "padding": "#9bc53d", "half-pace": "#5f8f00", "load": "#e0a21b", "store": "#c2682a",
@@ -30,7 +30,6 @@ MEANING = (
     ("fetch", "waiting for the instruction"),
     ("latency", "pipelines and tokens"),
 )
-_RESOURCE = {"array": "the array", "alu": "ALU", "read": "reading DRAM", "write": "writing DRAM"}
 MOST_SPANS = 4000  #: of a track of the timeline that are drawn one by one
 _IN_A_CELL = 8  #: layers that a notebook shows
 
@@ -150,12 +149,12 @@ def _summary(data: dict[str, Any]) -> str:
     if not causes or not data["cycles"]:
         return ""
     what = max(data["lower_bounds"], key=data["lower_bounds"].__getitem__)
-    needs = ", ".join(f"{_RESOURCE[name]} {cycles:,}" for name, cycles in data["lower_bounds"].items())
+    needs = ", ".join(f"{RESOURCE[name]} {cycles:,}" for name, cycles in data["lower_bounds"].items())
     shares = ", ".join(
         f"{cause} {n / data['cycles']:.0%}" for cause, n in causes.items() if n >= 0.005 * data["cycles"]
     )
     return (
-        f"<p>The layers need at least, in cycles: {needs}; so {_RESOURCE[what]} sets the lower bound. "
+        f"<p>The layers need at least, in cycles: {needs}; so {RESOURCE[what]} sets the lower bound. "
         f"All cycles by cause: {shares}.</p>{_bar(causes, 100)}"
     )
 

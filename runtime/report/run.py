@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 from tilewright.config import Config
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Opcode
-from tilewright.runtime.activity import Activity, Traffic, count_traffic
+from tilewright.runtime.activity import Activity, Traffic, count_traffic, layers_of
 from tilewright.runtime.attribution import Attribution, attribute
 from tilewright.runtime.device_base import Counters
 
 #: what sets a lower bound -> under which name the compiler records it of a layer
 _NEEDS = {"array": "array_cycles", "alu": "alu_cycles", "read": "read_bytes", "write": "write_bytes"}
+RESOURCE = {"array": "the array", "alu": "ALU", "read": "reading DRAM", "write": "writing DRAM"}  #: in words
 MOST_CYCLES = 1 << 28  #: of an inference whose cycles are attributed one by one, in some 10 bytes each
 TRACKS = (*(engine.name for engine in Engine), "layer")  #: of a timeline: the engines, and whose each cycle is
 
@@ -54,18 +55,26 @@ class ProgramRun:
         """Cycles by layer; None where the device gives no events."""
         return None if self.activity is None else attribute(self.activity, max(1, len(self.layers)))
 
-    @property
+    @cached_property
     def layers(self) -> list[dict[str, Any]]:
-        """The layers that the compiler recorded; one that stands for all where it recorded none."""
-        recorded: list[dict[str, Any]] = self.program.meta.get("layers") or []
-        return recorded or [{"name": "program", "op": "", "place": "accelerator"}]
+        """The layers that the compiler recorded, or the parts of a program written by hand."""
+        return layers_of(self.program)
 
     @cached_property
     def lower_bounds(self) -> dict[str, int]:
         """Cycles that each of array, ALU, read and write channel works at least, over the layers."""
-        config, layers = self.program.config, self.layers
-        whole = {key: sum(layer.get(key, 0) for layer in layers) for key in _NEEDS.values()}
-        return needs(whole, config)
+        return _needs_of(self.layers, self.program.config)
+
+
+def busiest(program: Program) -> tuple[str, int]:
+    """What of array, ALU, read and write channel must work longest for a program, in words, and for how many cycles."""
+    work = _needs_of(layers_of(program), program.config)
+    most = max(work, key=work.__getitem__)
+    return RESOURCE[most], work[most]
+
+
+def _needs_of(layers: Sequence[Mapping[str, Any]], config: Config) -> dict[str, int]:
+    return needs({key: sum(layer.get(key, 0) for layer in layers) for key in _NEEDS.values()}, config)
 
 
 def needs(layer: Mapping[str, Any], config: Config) -> dict[str, int]:

@@ -68,6 +68,8 @@ def test_asm_verify_disasm_round_trip(capsys: Captured, source: Path, tmp_path: 
     program, text = tmp_path / "copy.twp", tmp_path / "again.s"
     assert main(["asm", str(source), "-o", str(program)]) == 0
     assert "2 instructions, 4 segments, config mine" in capsys.readouterr().out
+    assert main(["verify", str(source)]) == 0
+    assert capsys.readouterr().out.startswith(f"{source}: legal: 2 instructions")
     assert main(["verify", str(program)]) == 0
     assert capsys.readouterr().out.startswith(f"{program}: legal: 2 instructions")
     assert main(["disasm", str(program), "-o", str(text)]) == 0
@@ -105,9 +107,11 @@ def test_errors_leave_no_output(capsys: Captured, source: Path, tmp_path: Path) 
 
 
 def test_missing_and_corrupt_files(capsys: Captured, source: Path, tmp_path: Path) -> None:
+    other = source.with_name("copy.txt")
+    other.write_text(LEGAL)
     for command in ("verify", "disasm"):
         assert "gone.twp: cannot be read: " in _error(capsys, [command, str(tmp_path / "gone.twp")])
-        assert "not a Tilewright program" in _error(capsys, [command, str(source)])
+        assert "not a Tilewright program" in _error(capsys, [command, str(other)])
     assert "gone.s: cannot be read: " in _error(capsys, ["asm", str(tmp_path / "gone.s"), "-o", "x.twp"])
     path = tmp_path / "short.twp"
     path.write_bytes(dump(gemm_onto_acc_being_filled(True))[:-1])

@@ -12,11 +12,11 @@ import typer
 
 from tilewright import __version__
 from tilewright.board import EXTRAS, needs
-from tilewright.cli import compare, compile, explore, hw, isa, models, quantize, run
+from tilewright.cli import compare, compile, explore, hw, isa, models, quantize, run, sim
 from tilewright.cli.paths import guarded
 from tilewright.errors import TilewrightError
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
-from tilewright.printable import complain, open_streams, output_failed, say
+from tilewright.printable import complain, one_line, open_streams, output_failed, say
 
 __all__ = ["app", "main"]
 
@@ -44,6 +44,7 @@ COMMANDS: tuple[tuple[str, Callable[..., None], str], ...] = (
     ("asm", isa.assemble_file, "asm copy.s -o copy.twp"),
     ("disasm", isa.disassemble_file, "disasm copy.twp -o copy.s"),
     ("verify", isa.verify_file, "verify copy.twp"),
+    ("sim", sim.simulate_file, "sim matmul.s --input a=a.npy --input b=b.npy --output c=c.npy --html page.html"),
     ("explore", explore.explore,
      "explore resnet8.tflite kws.tflite=3 --board pynq-z2 --trials 300 -o explored"),
 )  # fmt: skip
@@ -150,7 +151,9 @@ def _main(arguments: list[str] | None) -> int:
         return code
     except TilewrightError as error:
         code = EXIT_INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else EXIT_ERROR
-        return _fail(str(error), code, "".join(traceback.format_exception(error)) if _verbose else "")
+        before = "".join(traceback.format_exception(error)) if _verbose else ""
+        before += "".join(f"{one_line(line)}\n" for line in error.details)
+        return _fail(str(error.args[0]) if error.details else str(error), code, before)
     except _UsageError as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _fail(f"{message.rstrip('.')}; {_where_to_look(error)}")

@@ -8,17 +8,14 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.paths import READ, WRITTEN
+from tilewright.cli.programs import ProgramFile, ProgramOrText, contents, read_legal, read_program
 from tilewright.config_text import listing, shown
-from tilewright.files import check_writable, read_bytes, read_text, write_atomic
+from tilewright.files import check_writable, read_text, write_atomic
 from tilewright.isa import container
-from tilewright.isa.assembler import assemble
+from tilewright.isa.assembler import assemble_places
 from tilewright.isa.codec import EncodingError
 from tilewright.isa.disassembler import disassemble
-from tilewright.isa.program import Program
-from tilewright.isa.verifier import VerifyError, verify
 from tilewright.printable import say, write_out
-
-ProgramFile = Annotated[Path, typer.Argument(metavar="P.twp", help="A program file."), READ]
 
 
 def list_configs() -> None:
@@ -36,12 +33,20 @@ def show_config(
 def assemble_file(
     source: Annotated[Path, typer.Argument(metavar="FILE.s", help="Assembly text."), READ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="P.twp", help="Program file to write."), WRITTEN],
+    tokens: Annotated[
+        bool,
+        typer.Option("--tokens", help="Place the tokens, and WAITs where they are needed; drop those in the text."),
+    ] = False,
 ) -> None:
     """Assemble text to a program file. The program need not be legal: see verify."""
     check_writable(output)
-    program = assemble(read_text(source), str(source))
+    program, places = assemble_places(read_text(source), str(source))
+    if tokens:
+        from tilewright.isa.tokens.place import place_tokens
+
+        program = place_tokens(program, str(source), places)
     write_atomic(output, container.dump(program))
-    say(f"{output}: {_contents(program)}")
+    say(f"{output}: {contents(program)}")
 
 
 def disassemble_file(
@@ -56,7 +61,7 @@ def disassemble_file(
     if output is not None:
         check_writable(output)
     try:
-        text = disassemble(_read(program))
+        text = disassemble(read_program(program))
     except EncodingError as error:
         raise EncodingError(f"{program}: {error}") from error
     if output is None:
@@ -65,22 +70,7 @@ def disassemble_file(
         write_atomic(output, text)
 
 
-def verify_file(program: ProgramFile) -> None:
-    """Check a program against every legality rule of docs/isa.md."""
-    loaded = _read(program)
-    try:
-        verify(loaded)
-    except VerifyError as error:
-        raise VerifyError(error.rule, f"{program}: {error}", error.index) from error
-    say(f"{program}: legal: {_contents(loaded)}")
-
-
-def _read(path: Path) -> Program:
-    return container.load(read_bytes(path), str(path))
-
-
-def _contents(program: Program) -> str:
-    return (
-        f"{program.instruction_count} instructions, {len(program.segments)} segments, "
-        f"config {program.config.name} ({program.config.fingerprint})"
-    )
+def verify_file(program: ProgramOrText) -> None:
+    """Check a program against every legality rule of docs/isa.md, and list all that it breaks."""
+    loaded = read_legal(program)
+    say(f"{program}: legal: {contents(loaded)}")

@@ -43,7 +43,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def command(*arguments: Any, **named: Any) -> None:
         given = inspect.signature(function).bind(*arguments, **named).arguments
-        _refuse_same({name: given[name] for name, use in marked.items() if use is WRITTEN and given.get(name)})
+        _refuse_same([(n, p) for n, use in marked.items() if use is WRITTEN for p in _written(given.get(n))])
         with inputs_kept(p for name, use in marked.items() if use is READ for p in _paths(given.get(name))):
             function(*arguments, **named)
 
@@ -51,20 +51,32 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _paths(value: Any) -> Iterator[str]:
-    """The files that a value may name: itself, each of several, and before the ``=`` of a weight."""
+    """The files that a value may name: itself, each of several, before the ``=`` of a weight and behind that of a
+    name."""
     for each in value if isinstance(value, list) else [value]:
         if each is not None:
             text = str(each)
             yield text
             if not isinstance(each, Path) and "=" in text:
                 yield text.rpartition("=")[0]
+                yield text.partition("=")[2]
 
 
-def _refuse_same(outputs: dict[str, Path]) -> None:
+def _written(value: Any) -> Iterator[Path]:
+    """The files that an output names: a path, or behind the ``=`` of each name."""
+    if isinstance(value, list):
+        yield from (Path(text.partition("=")[2]) for text in value)
+    elif value is not None:
+        yield value
+
+
+def _refuse_same(outputs: list[tuple[str, Path]]) -> None:
     known: dict[str, str] = {}
-    for name, path in outputs.items():
+    for name, path in outputs:
         option, place = f"--{name.replace('_', '-')}", os.path.realpath(path)
-        if (other := known.setdefault(place, option)) != option and not _special(place):
+        other = known.get(place)
+        known[place] = option
+        if other is not None and not _special(place):
             raise UsageProblem(f"{path}: both {other} and {option} would be written there; give two names")
 
 
