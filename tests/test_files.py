@@ -41,8 +41,8 @@ from tilewright.files import (
     write_files,
     write_with,
 )
+from tilewright.isa import compiled
 from tilewright.jit.energy.model import load_table
-from tilewright.sim import compiled
 
 
 def test_a_name_that_no_file_can_have() -> None:

@@ -14,8 +14,9 @@ import pytest
 
 from tilewright.isa.functions import Rounding
 from tilewright.isa.spec import Memory
+from tilewright.isa.tokens import hazards
 from tilewright.jit import graph
-from tilewright.jit.emit import edges, hazards, writer
+from tilewright.jit.emit import edges, writer
 from tilewright.jit.emit.emitter import Emitter
 from tilewright.jit.emit.uops import Resident
 from tilewright.jit.emit.writer import InstructionWriter
