@@ -20,9 +20,11 @@ from tilewright.checking import reference_outputs
 from tilewright.comparing import compare
 from tilewright.errors import TilewrightError
 from tilewright.isa.assembler import assemble
+from tilewright.isa.builder import Builder
 from tilewright.isa.disassembler import disassemble
 from tilewright.isa.spec import Memory
-from tilewright.isa.verifier import verify
+from tilewright.isa.tokens.place import place_tokens
+from tilewright.isa.verifier import find_errors, verify
 from tilewright.progress import silent
 from tilewright.quantize.files import quantize_file
 from tilewright.quantize.result import Quantised
@@ -32,7 +34,7 @@ from tilewright.runtime.executable import Executable
 from tilewright.runtime.regions import use_device
 from tilewright.runtime.remote.client import RemoteDevice
 from tilewright.runtime.sim_device import SimDevice
-from tilewright.sim import Functional, Run, initial_segments, simulate, simulate_cores, simulate_timing
+from tilewright.sim import Functional, Run, initial_segments, run_program, simulate, simulate_cores, simulate_timing
 
 DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
 NAN, INFINITE = float("nan"), float("inf")
@@ -44,6 +46,28 @@ STRANGE: tuple[Any, ...] = (
     Path("/nowhere/at/all"), make_program, TINY, iter([]),
 )  # fmt: skip
 Call = tuple[Callable[..., Any], dict[str, Any]]
+_ROWS = {"rows": 1, "cols": 4, "row_step": None, "col_step": 1}
+#: by method of a Builder, arguments that it takes; words name what :func:`calls` makes
+BUILDER: dict[str, dict[str, Any]] = {
+    "input": {"name": "a", "shape": [4], "dtype": "int8"},
+    "output": {"name": "a", "shape": [4], "dtype": "int8"},
+    "scratch": {"name": "a", "shape": [4], "dtype": "int8"},
+    "act": {"units": 4, "bank": None}, "acc": {"units": 4, "bank": None}, "wgt": {"entries": 1}, "prm": {"entries": 1},
+    "layer": {"name": "conv"},
+    "load": {"to": "act", "source": "x", "at": 0, "stride": None, **_ROWS},
+    "fill": {"to": "acc", "value": 1, **_ROWS},
+    "store": {"source": "act", "to": "y", "at": 0, "stride": None, **_ROWS},
+    "gemm": {"uops": [(0, 0, 0, 0)], "dst": "acc", "src": "act", "wgt": "wgt"},
+    "alu": {"function": "add", "dst": "acc", "src": None, "imm": 1, "uops": [(0, 0, 0)]},
+    "requantize": {
+        "dst": "act", "src": "acc", "prm": "prm", "rounding": "single", "zero_point": 0, "lo": -128, "hi": 127,
+        "uops": [(0, 0, 0)],
+    },
+    "rescale": {
+        "dst": "acc", "src": "act", "prm": "prm", "combine": "write", "rounding": "single", "uops": [(0, 0, 0)],
+    },
+    "wait": {"engine": "gemm", "cycles": 1},
+}  # fmt: skip
 
 
 def calls(folder: Path) -> dict[str, Callable[[], Call]]:
@@ -66,6 +90,15 @@ def calls(folder: Path) -> dict[str, Callable[[], Call]]:
                 device.wait(allocation)
             fields = {"allocation": allocation, "allocations": [allocation]}
             return getattr(device, name), {k: fields.get(k, v) for k, v in arguments.items()}
+
+        return make
+
+    def of_builder(method: str, arguments: dict[str, Any]) -> Callable[[], Call]:
+        def make() -> Call:
+            b = Builder("tiny")
+            ranges = {"act": b.act(4), "acc": b.acc(4), "wgt": b.wgt(1), "prm": b.prm(1), "x": b.input("x", [16])}
+            own = {"y": b.output("y", [16]), **ranges}
+            return getattr(b, method), {k: own.get(v, v) if isinstance(v, str) else v for k, v in arguments.items()}
 
         return make
 
@@ -133,6 +166,11 @@ def calls(folder: Path) -> dict[str, Callable[[], Call]]:
         ),
         "compare": plain(compare, old=report_file, new=report_file, most_percent=1.0),
         "use_device": plain(_use_device, device="sim"),
+        **{f"Builder.{name}": of_builder(name, given) for name, given in BUILDER.items()},
+        "Builder": plain(Builder, config="tiny", name="program"),
+        "run_program": plain(run_program, program=program, inputs={"x": np.zeros(program.segments[1].size, np.int8)}),
+        "place_tokens": plain(place_tokens, program=program, name="program", places=()),
+        "find_errors": plain(find_errors, program=program, in_order=False),
         "assemble": plain(assemble, text=disassemble(program), source="here"),
         "disassemble": plain(disassemble, program=program),
         "verify": plain(verify, program=program, segment_sizes=None),
@@ -156,7 +194,7 @@ ELSEWHERE = {
     "Report.to_dict", "Config.to_dict", "Config.to_toml", "Exploration", "Artifact", "Artifact.to_bytes", "Device",
     "Device.close", "Quantised", "Comparison", "Comparison.layers", "Comparison.markdown", "tilewright_pipeline",
     "relax_pipeline", "partition_for_tilewright", "collect_reports", "Program", "Program.columns", "Program.table",
-    "TfliteNet", "OnnxNet",
+    "TfliteNet", "OnnxNet", "Builder.program", "Range",
 }  # fmt: skip
 
 

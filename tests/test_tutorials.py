@@ -28,6 +28,8 @@ PAGES = {
     "tutorials/own_model.md": (),
     "tutorials/parameter.md": (),
     "tutorials/explore.md": (),
+    "tutorials/programs.md": (),
+    "tutorials/tvm.md": ("tvm",),
     "tutorials/pytorch_to_board.md": ("torch", "torchao", "onnxscript"),
 }
 
