@@ -132,6 +132,7 @@ def calls(folder: Path) -> dict[str, Callable[[], Call]]:
         "Executable.save": plain(executable.save, path=folder / "b.twa"),
         "Executable.to_be_busy": plain(executable.to_be_busy, jobs=1),
         "Stream.run": lambda: (executable.stream().run, {"x": images(1), "progress": None, "keep_intermediates": None}),
+        "Report.save_model_explorer": plain(report.save_model_explorer, path=folder / "m.json"),
         "Report.save_html": plain(report.save_html, path=folder / "r.html"),
         "Report.save_json": plain(report.save_json, path=folder / "s.json"),
         "Report.save_trace": plain(report.save_trace, path=folder / "t.json"),
@@ -194,7 +195,7 @@ ELSEWHERE = {
     "Report.to_dict", "Config.to_dict", "Config.to_toml", "Exploration", "Artifact", "Artifact.to_bytes", "Device",
     "Device.close", "Quantised", "Comparison", "Comparison.layers", "Comparison.markdown", "tilewright_pipeline",
     "relax_pipeline", "partition_for_tilewright", "collect_reports", "Program", "Program.columns", "Program.table",
-    "TfliteNet", "OnnxNet", "Builder.program", "Range",
+    "Builder.program", "Range",
 }  # fmt: skip
 
 
@@ -220,7 +221,7 @@ def documented() -> set[str]:
         module, _, attribute = name.rpartition(".")
         found.add(attribute)
         value = getattr(import_module(module), attribute)
-        if kind == "class" and attribute not in ("RemoteDevice", "TfliteNet", "OnnxNet"):
+        if kind == "class" and attribute not in ("RemoteDevice",):
             chosen = re.findall(r":members: (.+)", options)
             left_out = ", ".join(re.findall(r":exclude-members: (.+)", options)).split(", ")
             methods = [n for n, m in inspect.getmembers(value, _is_method) if n[0] != "_" and n not in left_out]

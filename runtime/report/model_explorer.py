@@ -11,6 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.files import FileError
+from tilewright.kinds import path_of
+
 #: from few to many
 _GRADIENT = [{"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e8710a"}]
 _COLOURS = {
@@ -25,7 +28,8 @@ SETS = ("cycles", "ratio", "place", "exact")
 
 def model_explorer_file(path: str | Path, name: str) -> Path:
     """Where a set of data is written, of all that are written as ``path``."""
-    return Path(path).with_name(f"{Path(path).stem}-{name}.json")
+    path = path_of("path", path, error=FileError)
+    return path.parent / f"{path.stem}-{name}.json"
 
 
 def node_data(operators: Sequence[Mapping[str, Any]], layers: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

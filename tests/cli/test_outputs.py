@@ -28,7 +28,7 @@ ALL |= {f"{group} {name}": function for group, _, members in GROUPS for name, fu
 NO_FILE = {
     "run": {"device", "exact", "objective"}, "compile": {"exact", "objective"}, "inspect": {"exact", "objective"},
     "explore": {"board", "objective", "weight", "clock", "sampler", "set_", "storage", "scheduler"},
-    "fuzz": {"seeds"}, "attack": {"formats"}, "models fetch": {"names", "base_url"},
+    "models fetch": {"names", "base_url"},
 }  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_every_parameter_that_names_a_file_says_what_is_done_with_it(name: str) 
     may = {p for p, found in kinds.items() if found & {str, Path}} - NO_FILE.get(name, set())
     assert set(uses(function)) == may
     for parameter, use in uses(function).items():
-        wanted = {"output", "report", "trace", "html", "wave", "markdown"} if use is WRITTEN else None
+        wanted = {"output", "report", "trace", "html", "model_explorer", "wave", "markdown"} if use is WRITTEN else None
         assert wanted is None or parameter in wanted
 
 
@@ -154,14 +154,12 @@ def test_a_link_that_leads_to_itself_is_no_place_to_write(shell: Shell, artifact
         write_atomic("a", "text")
     assert os.readlink("a") == "b"
     os.symlink("nowhere", "d")
-    assert "d is a link that leads nowhere" in shell.fails("fuzz", "tflite", "-o", "d/new")
+    assert "d is a link that leads nowhere" in shell.fails("hw", "verilog", "--config", "tiny", "-o", "d/new")
 
 
 def test_folders_are_marked() -> None:
     found = {name: [p for p, use in uses(function).items() if use is FOLDER] for name, function in ALL.items()}
-    assert {name for name, folders in found.items() if folders} == {
-        "run", "explore", "fuzz", "attack", "models fetch", "hw verilog"
-    }  # fmt: skip
+    assert {name for name, folders in found.items() if folders} == {"run", "explore", "models fetch", "hw verilog"}
     assert uses(ALL["run"])["model"] is READ
 
 
