@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ("tilewright", "isa", "sim", "hw", "runtime", "jit", "dse", "verification")
+PARTS = ("tilewright", "isa", "sim", "hw", "runtime", "jit", "dse")
 BASE = "TilewrightError"
 #: errors of what no user calls, or that would be a defect of the project
 INTERNAL = {"BuildError", "PlacementError", "ProofError", "NetlistError", "OtherVersionError"}

@@ -41,12 +41,11 @@ from tilewright.printable import LONGEST_LINE
 from tilewright.runtime import serve
 
 HANG_SECONDS = 60
-_SELDOM = {"hw differential", "models list", "config list"}  #: dear, or nothing to get wrong
+_SELDOM = {"models list", "config list"}  #: dear, or nothing to get wrong
 SERVED_SECONDS = 1.0  #: after which a server is interrupted
 #: commands that work as long as they are asked to: for those the end is no find, if they are at work
 LONG = {
     "explore",
-    "hw differential",
     "hw verilog",
     "quantize",
     "run",
@@ -54,7 +53,7 @@ LONG = {
     "compile",
     "selftest",
 }
-JUDGES = {"run", "compare", "hw differential", "hw verilog", "selftest"}  #: 1 is a verdict
+JUDGES = {"run", "compare", "hw verilog", "selftest"}  #: 1 is a verdict
 
 PRELOADED = (
     "tilewright.compiling", "tilewright.exploring", "tilewright.dse.search", "tilewright.dse.report", "optuna",
@@ -93,7 +92,7 @@ KNOWN = {
 #: given always, so that a line that is accepted ends soon and asks no one on the network
 BOUNDED = {
     "explore": [("trials", "5"), ("simulate", "0"), ("workers", "0")],
-    "hw differential": [("configs", "nan")], "models fetch": [("base-url", "http://127.0.0.1:1")],
+    "models fetch": [("base-url", "http://127.0.0.1:1")],
 }  # fmt: skip
 
 

@@ -14,11 +14,11 @@ from collections import Counter
 
 import numpy as np
 
+from tests.verification.differential import Bench, seeded_config, seeded_program
 from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program
 from tilewright.isa.spec import instruction_width
 from tilewright.isa.verifier import verify
-from tilewright.verification.differential import Bench, seeded_config, seeded_program
 
 SIZE = 16  #: instructions asked of the generator
 MUTANTS = 12  #: of each program

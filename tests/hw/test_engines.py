@@ -11,6 +11,7 @@ import pytest
 
 from tests.hw.lane_programs import function_program, scaling_program, table_program
 from tests.isa.build import ALU, CONSTANT, GEMM, LOAD, STORE, Builder
+from tests.verification.random_program import random_program, random_segments
 from tilewright.config import PRESETS
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver
@@ -23,7 +24,6 @@ from tilewright.isa.spec import Memory, Opcode, instruction_width
 from tilewright.isa.verifier import verify
 from tilewright.sim import simulate
 from tilewright.sim.result import TimingResult
-from tilewright.verification.random_program import random_program, random_segments
 
 TINY = PRESETS["tiny"]
 LIMIT = 1 << 18

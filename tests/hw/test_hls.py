@@ -23,6 +23,7 @@ from tests.hw.hls_programs import begin, finish
 from tests.hw.lane_programs import function_program, scaling_program, table_program
 from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, PAIRED, TINY, Builder
 from tests.runtime.network import images, make_artifact, make_program
+from tests.verification.random_program import random_config, random_program, random_segments
 from tilewright.config import PRESETS, Config
 from tilewright.hw.hls import build
 from tilewright.hw.hls.build import WARNINGS, build_library, compile_kernels
@@ -38,7 +39,6 @@ from tilewright.runtime.hls_device import HlsDevice
 from tilewright.runtime.report.console import print_report
 from tilewright.runtime.report.html import render_html
 from tilewright.sim import simulate
-from tilewright.verification.random_program import random_config, random_program, random_segments
 
 #: between them: batch, both kinds of non-square blocks, narrow weights, two bus widths
 QUICK_SEEDS = (11, 22, 37)

@@ -16,6 +16,7 @@ from tests.hw.hls_cosim import Joined, build
 from tests.hw.hls_programs import begin, finish
 from tests.isa.build import ALU, GEMM, LOAD, OUTPUT, PAIRED, STORE, TINY, Builder
 from tests.runtime.network import make_program
+from tests.verification.random_program import random_program, random_segments
 from tilewright.config import Config
 from tilewright.hw.hls.join import join_kernels
 from tilewright.isa.dram_order import DramOrder
@@ -23,7 +24,6 @@ from tilewright.isa.program import Program
 from tilewright.isa.registers import ID_VALUE, Control, FaultCode, Status, offsets
 from tilewright.isa.spec import Engine, Memory
 from tilewright.sim import simulate
-from tilewright.verification.random_program import random_program, random_segments
 
 pytestmark = pytest.mark.slow
 PAGE = 4096

@@ -15,6 +15,7 @@ from tests.hw.hls_cosim import build
 from tests.hw.test_hls_joined import ACKNOWLEDGE, START, Board, Segments, on_sim
 from tests.isa.build import TINY
 from tests.verification.random_exchange import random_exchange
+from tests.verification.random_program import random_program, random_segments
 from tests.verification.test_doorbells import joined, waits
 from tilewright.hw.hls.join import join_kernels
 from tilewright.isa.program import Program
@@ -22,7 +23,6 @@ from tilewright.isa.registers import FaultCode, Status
 from tilewright.isa.spec import Engine
 from tilewright.isa.verifier import joint_order, verify_together
 from tilewright.sim import Functional, run_together
-from tilewright.verification.random_program import random_program, random_segments
 
 pytestmark = pytest.mark.slow
 TWO = TINY.replace(cores=2)

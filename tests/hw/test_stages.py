@@ -16,6 +16,8 @@ from tests.hw.cocotb.mutants import Mutant
 from tests.hw.test_engines import agree
 from tests.isa.build import ALU, LOAD, STORE, Builder
 from tests.jit.builder import GraphBuilder
+from tests.verification import differential
+from tests.verification.random_program import random_segments
 from tilewright.config import PRESETS, Config
 from tilewright.hw.verilated.build import build_library
 from tilewright.hw.verilated.driver import Driver
@@ -24,8 +26,6 @@ from tilewright.isa.program import Program
 from tilewright.isa.registers import FaultCode
 from tilewright.isa.spec import Engine, Memory
 from tilewright.jit.compiler import compile_graph
-from tilewright.verification import differential
-from tilewright.verification.random_program import random_segments
 
 TINY = PRESETS["tiny"]
 PACKED = TINY.replace(name="packed", block_in=8, block_out=8, dsp_packing=True)

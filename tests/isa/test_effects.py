@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.isa.naive_verifier import Place, places_of
+from tests.verification.random_program import random_config, random_program
 from tilewright.isa.codec import decode, rows_of
 from tilewright.isa.effects import Access, effects, micro_ops, row_beats
 from tilewright.isa.program import Program
 from tilewright.isa.spec import FORMAT_OF, MEMORIES, UOP_MEMORY, Engine, Fields
 from tilewright.isa.uops import UopMemories
-from tilewright.verification.random_program import random_config, random_program
 
 
 def _places(access: Access, program: Program) -> set[Place]:

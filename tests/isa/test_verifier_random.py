@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from tests.isa.naive_verifier import broken_rules
+from tests.verification.random_program import random_config, random_program
 from tilewright.config import PRESETS, Config
 from tilewright.isa.codec import Instruction, decode, encode
 from tilewright.isa.program import Program
 from tilewright.isa.spec import FORMAT_OF, Field, Opcode
 from tilewright.isa.verifier import Rule, VerifyError, verify
-from tilewright.verification.random_program import random_config, random_program
 
 _MOST_VECTORS = 3000  #: a mutated loop may not keep the naive verifier busy for longer
 _PRESETS = ("tiny", "pynq-z2", "kv260")

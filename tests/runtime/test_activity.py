@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.verification.random_program import random_config, random_program
 from tilewright.isa.spec import Engine, Opcode
 from tilewright.runtime.activity import Activity
 from tilewright.runtime.device_base import Events
 from tilewright.sim import simulate_timing
-from tilewright.verification.random_program import random_config, random_program
 
 
 @pytest.mark.parametrize("packed", [False, True])

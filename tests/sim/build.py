@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.verification.random_program import random_config, random_program
 from tilewright.config import Config
 from tilewright.isa.codec import Instruction, encode
 from tilewright.isa.program import Program, Segment, SegmentKind
 from tilewright.isa.spec import Engine as Engine
 from tilewright.isa.spec import Opcode, token_bit
-from tilewright.verification.random_program import random_config, random_program
 
 DEFAULT = Config()
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.sim.build import DEFAULT, code, program, random_case, wait
 from tests.sim.naive_cores import run_naive_cores
 from tests.verification.random_exchange import random_exchange
+from tests.verification.random_program import random_config, random_program
 from tilewright.config import PRESETS, Config
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
@@ -17,7 +18,6 @@ from tilewright.isa.verifier import verify_together
 from tilewright.sim import Run, SimulationError, simulate_cores, simulate_timing, steady_interval
 from tilewright.sim.cores import _Shared
 from tilewright.sim.decoded import decode_program
-from tilewright.verification.random_program import random_config, random_program
 
 TINY = PRESETS["tiny"]
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.isa.build import ALU, CONSTANT, LOAD, TINY, Builder
 from tests.sim.build import DEFAULT, code, parameters, program, random_case
 from tests.sim.reference import Reference
+from tests.verification.random_program import random_program, random_segments
 from tilewright.config import PRESETS, Config
 from tilewright.isa.arithmetic import requantize, rescale
 from tilewright.isa.codec import encode_uops
@@ -19,7 +20,6 @@ from tilewright.isa.functions import RESCALING, SCALING, AluOp, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.sim import Functional, initial_segments
-from tilewright.verification.random_program import random_program, random_segments
 
 
 def assert_same(rng: np.random.Generator, made: Program) -> Functional:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.dram_vectors import READ_VECTORS, WRITE_VECTORS, ReadVector, WriteVector
 from tests.sim.build import DEFAULT, code, program, random_case, wait
 from tests.sim.naive_timing import NaiveTiming, cut
+from tests.verification.random_program import random_program
 from tilewright.config import PRESETS
 from tilewright.isa.codec import encode_uops
 from tilewright.isa.program import Program
@@ -19,7 +20,6 @@ from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.timing import ALU_DEPTH, DONE_LATENCY, FETCH_DEPTH, GEMM_DEPTH, LOAD_DEPTH, STORE_DEPTH
 from tilewright.sim import TimingResult, simulate_timing
 from tilewright.sim.event_loop import data_end, response_cycle
-from tilewright.verification.random_program import random_program
 
 L, G, A, S = Engine
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from tests.verification.random_order import History
+from tests.verification.random_program import GrowingProgram
+from tests.verification.random_state import CONSTANT, OUTPUT
 from tilewright.config import Config
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, wrap_int32
 from tilewright.isa.codec import encode_uops
 from tilewright.isa.functions import AluOp, Rounding
 from tilewright.isa.program import Program
 from tilewright.isa.spec import TABLE_ENTRIES, TABLE_VALUES, UOP_MEMORY, Engine, Memory, Opcode, uop_depth, uop_width
-from tilewright.verification.random_order import History
-from tilewright.verification.random_program import GrowingProgram
-from tilewright.verification.random_state import CONSTANT, OUTPUT
 
 __all__ = ["KINDS", "random_engine_program"]
 

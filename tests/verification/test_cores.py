@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.verification.differential import seeded_config
+from tests.verification.random_program import random_program
 from tilewright.config import PRESETS, Config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver, RunResult
@@ -23,8 +25,6 @@ from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import CORE_STRIDE, SHARED_BASE, Control, window_bits
 from tilewright.sim import Functional, Ran, Run, initial_segments, simulate_cores
-from tilewright.verification.differential import seeded_config
-from tilewright.verification.random_program import random_program
 
 Memories = list[NDArray[np.uint8]]
 

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 
 from tests.isa.build import ALU, GEMM, LOAD, STORE, Builder
+from tests.verification.coverage import page as pages
+from tests.verification.coverage.collect import main, quick_hits
+from tests.verification.coverage.model import GROUPS, Bin
+from tests.verification.coverage.page import PAGE, Coverage, CoverageError, Hits, covered, holes, page
+from tests.verification.coverage.sample import sample
+from tests.verification.random_program import DENSE, LATE, Style, random_program, random_segments
 from tilewright.config import PRESETS
 from tilewright.isa.functions import AluOp
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.sim import simulate
-from tilewright.verification.coverage import page as pages
-from tilewright.verification.coverage.collect import main, quick_hits
-from tilewright.verification.coverage.model import GROUPS, Bin
-from tilewright.verification.coverage.page import PAGE, Coverage, CoverageError, Hits, covered, holes, page
-from tilewright.verification.coverage.sample import sample
-from tilewright.verification.random_program import DENSE, LATE, Style, random_program, random_segments
 
 TINY = PRESETS["tiny"]
 BY_NAME = {group.name: group for group in GROUPS}
@@ -153,7 +153,7 @@ def kept() -> Coverage:
 
 def test_the_page_is_current_and_lists_every_hole(kept: Coverage) -> None:
     text = page(kept)
-    assert PAGE.read_text() == text, "run: python -m tilewright.verification.coverage.collect"
+    assert PAGE.read_text() == text, "run: python -m tests.verification.coverage.collect"
     listed = dict(re.findall(r"^- (.*) \(\d+\): (.*)$", text.partition("\n## Holes\n")[2], re.M))
     for group in GROUPS:
         found = [tuple(bin_.split(" / ")) for bin_ in listed.pop(group.title, "").split("; ") if bin_]
@@ -179,7 +179,7 @@ def test_the_quick_run_covers_what_it_must(toolchain: None, kept: Coverage) -> N
 
 
 def test_a_difference_ends_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from tilewright.verification.coverage import collect
+    from tests.verification.coverage import collect
 
     class Wrong:
         def __init__(self, config: object) -> None: ...

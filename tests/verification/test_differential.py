@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.verification.differential import Bench, Difference, seeded_config, seeded_program
 from tilewright.config import PRESETS
 from tilewright.hw.verilated.model import Disturbance
 from tilewright.isa.program import Program
 from tilewright.sim import SimResult
-from tilewright.verification.differential import Bench, Difference, seeded_config, seeded_program
 
 #: quick to build, and between them: packed and plain multipliers, non-square blocks, BATCH, narrow weights, two
 #: bus widths, both versions of AXI (see `test_the_quick_configs_cover_the_parameters`)
@@ -68,7 +68,7 @@ def test_bytes_stay_equal_whatever_the_dram_does(toolchain: None) -> None:
 
 def test_a_difference_is_found_and_told_with_its_seeds(toolchain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The comparison itself: a simulator that is a cycle late must not pass."""
-    from tilewright.verification import differential
+    from tests.verification import differential
 
     real = differential.simulate
 

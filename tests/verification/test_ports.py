@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from tests.isa.build import PAIRED
+from tests.verification.differential import Bench, seeded_program
 from tests.verification.test_cores import contending, held, run_both, run_design
 from tilewright.config import Config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.limits import cycle_bound
 from tilewright.hw.verilated.model import DesignModel, Disturbance
 from tilewright.isa.registers import FaultCode
-from tilewright.verification.differential import Bench, seeded_program
 
 #: another shape: words of 64 bits, AXI3, short bursts, few in flight
 OTHER = PAIRED.replace(

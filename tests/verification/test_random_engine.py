@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from tests.verification.random_engine import random_engine_program
+from tests.verification.random_program import random_config, random_segments
 from tilewright.config import PRESETS
 from tilewright.isa.codec import Instruction, decode, encode
 from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, Memory, Opcode
 from tilewright.isa.verifier import verify
 from tilewright.sim import simulate
-from tilewright.verification.random_program import random_config, random_segments
 
 TINY = PRESETS["tiny"]
 SIZE = 10

@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tilewright.config import LONGEST_INSTRUCTION, PRESETS, Config
-from tilewright.isa.codec import decode
-from tilewright.isa.functions import RESCALING, AluOp, Combine, Rounding
-from tilewright.isa.program import Program
-from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
-from tilewright.isa.verifier import verify
-from tilewright.verification.random_program import (
+from tests.verification.random_program import (
     DENSE,
     LATE,
     TRAFFIC,
@@ -24,6 +18,12 @@ from tilewright.verification.random_program import (
     random_program,
     random_segments,
 )
+from tilewright.config import LONGEST_INSTRUCTION, PRESETS, Config
+from tilewright.isa.codec import decode
+from tilewright.isa.functions import RESCALING, AluOp, Combine, Rounding
+from tilewright.isa.program import Program
+from tilewright.isa.spec import Engine, Memory, Opcode, instruction_width, others
+from tilewright.isa.verifier import verify
 
 
 def make(seed: int, size: int = 30) -> Program:

@@ -1,4 +1,4 @@
-"""``tilewright hw``: the hardware as Verilog, checked against the simulator."""
+"""``tilewright hw``: the hardware as Verilog."""
 
 from __future__ import annotations
 
@@ -37,30 +37,3 @@ def verilog(
         say(f"lint: {len(warnings)} warnings")
         if warnings:
             raise typer.Exit(1)
-
-
-def differential(
-    configs: Annotated[int, typer.Option(min=1, help="Random configs to build.")] = 5,
-    programs: Annotated[int, typer.Option(min=1, help="Random programs on each.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="First seed of configs and programs.")] = 0,
-) -> None:
-    """Compare simulator and RTL on random programs.
-
-    Bytes, times and counters; exit 1 on a difference.
-    """
-    from tilewright.terminal import ProgressReporter
-    from tilewright.verification.differential import differential as compare
-
-    total, done, found = configs * programs, 0, []
-    with ProgressReporter() as progress:
-        for config_seed in range(seed, seed + configs):
-            progress.update(f"building config {config_seed}", done, total)
-            for difference in compare(config_seed, range(seed, seed + programs)):
-                done += 1
-                progress.update(f"config {config_seed}", done, total)
-                if difference is not None:
-                    found.append(difference)
-                    say(str(difference))
-    say(f"{total} programs on {configs} configs: {len(found)} differences")
-    if found:
-        raise typer.Exit(1)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tests.hw.cocotb.dram import Dram, Region
 from tests.hw.cocotb.rules import PAGE, Address, AxiRules, Beat, Cycle
+from tests.verification.random_program import random_segments
 from tilewright.config import Config, load_config
 from tilewright.hw.rtl.ports import masters
 from tilewright.isa import registers
@@ -22,7 +23,6 @@ from tilewright.isa.dram_order import DramOrder
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode, Status
 from tilewright.sim import simulate
-from tilewright.verification.random_program import random_segments
 
 __all__ = ["CONFIG", "SEEDS", "Bench", "Outcome", "agree"]
 

@@ -11,8 +11,8 @@ from tests.hw.cocotb.bench import SEEDS, Bench, agree
 from tests.hw.cocotb.dram import CHANNELS, DECERR, SLVERR, Failure
 from tests.hw.cocotb.programs import copying, reading_and_writing
 from tests.hw.cocotb.rules import PAGE
+from tests.verification.random_program import random_program, random_segments
 from tilewright.isa.registers import FaultCode
-from tilewright.verification.random_program import random_program, random_segments
 
 __all__ = [
     "an_error_response_ends_the_run_and_the_next_is_right", "back_pressure_on_one_channel",

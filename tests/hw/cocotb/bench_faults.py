@@ -9,10 +9,10 @@ import numpy as np
 
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
 from tests.hw.cocotb.programs import faulty, hanging, to_the_end
+from tests.verification.random_program import random_program, random_segments
 from tilewright.isa.program import Program
 from tilewright.isa.registers import Control, FaultCode
 from tilewright.isa.spec import Engine, Opcode
-from tilewright.verification.random_program import random_program, random_segments
 
 __all__ = [
     "a_fault_names_its_instruction", "a_hang_ends_by_abort", "a_hang_ends_by_watchdog",

@@ -10,8 +10,8 @@ import numpy as np
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
 from tests.hw.cocotb.dram import CHANNELS, SLVERR, Failure
 from tests.hw.cocotb.programs import reading_and_writing
+from tests.verification.random_program import random_program, random_segments
 from tilewright.isa.registers import FaultCode
-from tilewright.verification.random_program import random_program, random_segments
 
 __all__ = ["an_error_of_one_port_ends_the_run", "each_port_pauses_by_itself", "one_port_lags_behind_the_other"]
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from tests.hw.cocotb.bench import SEEDS, Bench, agree
 from tests.hw.cocotb.dram import CHANNELS
+from tests.verification.random_program import random_program, random_segments
 from tilewright.hw.rtl.ports import masters
 from tilewright.isa.registers import ID_VALUE, TAG_BITS, register_map
-from tilewright.verification.random_program import random_program, random_segments
 
 __all__ = ["reset_in_the_middle_of_a_run", "reset_values_of_all_registers"]
 

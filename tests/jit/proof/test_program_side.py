@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.verification.random_instructions import KIND_WEIGHTS
+from tests.verification.random_program import Style, random_config, random_program, random_segments
+from tests.verification.random_state import WRITTEN
 from tilewright.config import PRESETS
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.codec import Instruction, decode, encode
@@ -24,9 +27,6 @@ from tilewright.jit.proof.algebra import MAXSET, P
 from tilewright.jit.proof.elements import residues
 from tilewright.jit.proof.program_side import ProgramSide
 from tilewright.sim import Functional
-from tilewright.verification.random_instructions import KIND_WEIGHTS
-from tilewright.verification.random_program import Style, random_config, random_program, random_segments
-from tilewright.verification.random_state import WRITTEN
 
 RUNS = 4
 LINEAR_KINDS = {"load": 6, "load_uops": 2, "fill": 2, "store": 3, "dense": 6, "window": 6, "wait": 1, "alu": 2}

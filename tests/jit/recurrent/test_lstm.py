@@ -14,6 +14,7 @@ pytest.importorskip("ai_edge_litert", reason="the test extra is not installed: p
 
 from tests.fuzz import TfliteNet
 from tests.jit.source.test_tflite_source import assert_equal, places
+from tests.verification.differential import Bench
 from tilewright.config import PRESETS, Config
 from tilewright.isa.arithmetic import Rounding, scale_round
 from tilewright.isa.spec import Memory
@@ -34,7 +35,6 @@ from tilewright.jit.recurrent.vectors import Run, VectorWriter
 from tilewright.jit.sides import subgraph
 from tilewright.runtime import interpreters
 from tilewright.sim import Functional, initial_segments
-from tilewright.verification.differential import Bench
 
 INT16 = np.arange(-32768, 32768)
 CONFIG = PRESETS["pynq-z2"]

@@ -16,6 +16,7 @@ from tests.fuzz import TfliteNet
 from tests.fuzz.flatbuffer import StoredOperator, StoredTensor, write_tflite
 from tests.jit.recurrent.test_lstm import changed, reset
 from tests.jit.source.test_tflite_source import places
+from tests.verification.differential import Bench
 from tilewright.checking import reference_outputs
 from tilewright.config import PRESETS
 from tilewright.isa.verifier import verify
@@ -33,7 +34,6 @@ from tilewright.jit.recurrent.reference import scaled, svdf
 from tilewright.jit.recurrent.state import joined
 from tilewright.jit.sides import subgraph
 from tilewright.sim import Functional, initial_segments
-from tilewright.verification.differential import Bench
 
 Array = NDArray[np.int8]
 CONFIG = PRESETS["pynq-z2"]

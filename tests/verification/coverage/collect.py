@@ -1,6 +1,6 @@
 """Collect functional coverage: random programs on simulator and RTL, each on a calm and on a pausing bus.
 
-``python -m tilewright.verification.coverage.collect`` runs all, keeps the result and writes ``docs/coverage.md``;
+``python -m tests.verification.coverage.collect`` runs all, keeps the result and writes ``docs/coverage.md``;
 ``--quick`` runs what the tests run, prints what it hits, and writes nothing.
 """
 
@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tests.verification.coverage.model import GROUPS
+from tests.verification.coverage.page import KEPT, PAGE, Coverage, Hits, covered, page
+from tests.verification.coverage.sample import sample
+from tests.verification.differential import PROGRAM_SIZE, Bench, seeded_config
+from tests.verification.random_program import DENSE, LATE, TRAFFIC, Style, random_program, random_segments
 from tilewright.config import KIB, PRESETS, Config
 from tilewright.errors import TilewrightError
 from tilewright.hw.verilated.model import Disturbance
 from tilewright.terminal import ProgressReporter
-from tilewright.verification.coverage.model import GROUPS
-from tilewright.verification.coverage.page import KEPT, PAGE, Coverage, Hits, covered, page
-from tilewright.verification.coverage.sample import sample
-from tilewright.verification.differential import PROGRAM_SIZE, Bench, seeded_config
-from tilewright.verification.random_program import DENSE, LATE, TRAFFIC, Style, random_program, random_segments
 
 __all__ = ["DifferenceError", "collect", "main", "quick_hits"]
 
@@ -87,7 +87,7 @@ def quick_hits(report: Report) -> Hits:
 def main(arguments: list[str]) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(
-        prog="python -m tilewright.verification.coverage.collect", description="Functional coverage of the RTL."
+        prog="python -m tests.verification.coverage.collect", description="Functional coverage of the RTL."
     )
     parser.add_argument("--quick", action="store_true", help="only what the tests run; write nothing")
     quick_only = parser.parse_args(arguments).quick

@@ -5,12 +5,15 @@ Everything follows from two seeds, so that three numbers name a difference and r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.verification.random_program import random_config, random_program, random_segments
 from tilewright.config import Config
 from tilewright.hw.verilated.design import design_library
 from tilewright.hw.verilated.driver import Driver, RunResult
@@ -21,7 +24,6 @@ from tilewright.isa.program import Program
 from tilewright.isa.spec import Engine, others
 from tilewright.sim import simulate
 from tilewright.sim.result import TimingResult
-from tilewright.verification.random_program import random_config, random_program, random_segments
 
 PROGRAM_SIZE = 24  #: instructions asked of the generator, set-up apart
 STALLED_FACTOR = 200  #: how much longer than the contract a disturbed run may take
@@ -153,3 +155,21 @@ def _times_differ(program: Program, timing: TimingResult, result: RunResult) -> 
     if not result.trace_dropped and timing.traced.tolist() != result.traced.tolist():
         return f"trace: {timing.traced.tolist()} on sim, {result.traced.tolist()} on rtl"
     return None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compare simulator and RTL on random programs: bytes, times and counters. Returns 1 on a difference."""
+    parser = argparse.ArgumentParser(prog="python -m tests.verification.differential", description=main.__doc__)
+    parser.add_argument("--configs", type=int, default=5, help="random Configs to build (%(default)s)")
+    parser.add_argument("--programs", type=int, default=20, help="random programs on each (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="first seed of both (%(default)s)")
+    options = parser.parse_args(arguments)
+    first, last = options.seed, options.seed + options.programs
+    configs = range(options.seed, options.seed + options.configs)
+    found = [each for config in configs for each in differential(config, range(first, last)) if each is not None]
+    print(*found, f"{len(configs) * options.programs} programs: {len(found)} differences", sep="\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.verification.random_config import random_config
+from tests.verification.random_instructions import KIND_WEIGHTS, Proposals
+from tests.verification.random_order import TokenOrder
+from tests.verification.random_state import INPUT, OUTPUT, SCRATCH, Proposal, State
 from tilewright.config import Config
 from tilewright.isa.codec import encode
 from tilewright.isa.program import Program, Segment
 from tilewright.isa.spec import Engine
-from tilewright.verification.random_config import random_config
-from tilewright.verification.random_instructions import KIND_WEIGHTS, Proposals
-from tilewright.verification.random_order import TokenOrder
-from tilewright.verification.random_state import INPUT, OUTPUT, SCRATCH, Proposal, State
 
 __all__ = ["DENSE", "LATE", "TRAFFIC", "GrowingProgram", "Style", "random_config", "random_program", "random_segments"]
 

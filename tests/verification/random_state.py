@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.verification.random_order import History
 from tilewright.config import Config
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.codec import Instruction
@@ -27,7 +28,6 @@ from tilewright.isa.spec import (
 )
 from tilewright.isa.timing import ALU_DISTANCE
 from tilewright.isa.uops import Block
-from tilewright.verification.random_order import History
 
 CONSTANT, INPUT, OUTPUT, SCRATCH = range(4)  #: segment numbers
 WRITTEN = (OUTPUT, SCRATCH)  #: segments that STORE goes to

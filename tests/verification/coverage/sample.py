@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.verification.coverage.model import Bin
 from tilewright.config import Config
 from tilewright.isa.codec import rows_of
 from tilewright.isa.effects import TILES, Access, effects, row_beats, vectors
@@ -17,7 +18,6 @@ from tilewright.isa.program import PAGE, Program
 from tilewright.isa.spec import FORMAT_OF, Engine, Fields, Memory, Opcode, others
 from tilewright.isa.timing import DISPATCH_LATENCY, GEMM_DEPTH, TOKEN_LATENCY
 from tilewright.isa.uops import Block, UopMemories
-from tilewright.verification.coverage.model import Bin
 
 __all__ = ["Times", "sample"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.verification.random_state import CONSTANT, INPUT, OUTPUT, PRM_ENTRIES, SCRATCH, Proposal, State
 from tilewright.isa.codec import Instruction, encode_uops
 from tilewright.isa.effects import Addresses, row_beats
 from tilewright.isa.functions import RESCALING, SHIFTS, AluOp, Combine
@@ -20,7 +21,6 @@ from tilewright.isa.spec import (
     roundings,
     uop_width,
 )
-from tilewright.verification.random_state import CONSTANT, INPUT, OUTPUT, PRM_ENTRIES, SCRATCH, Proposal, State
 
 #: how often each kind is drawn
 KIND_WEIGHTS = {

@@ -1,1 +1,0 @@
-"""Random legal programs, the comparison of simulator and RTL on them, and what they have covered."""
