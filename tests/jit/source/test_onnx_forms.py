@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.jit.source.onnx_nets import F, NetBuilder, random_net
+from tests.fuzz.seeds import draw_network
+from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, interpreted, kinds
 
 IMAGE = (1, 4, 13, 12)
@@ -273,9 +274,9 @@ def test_operator_form(activations: str, weights: str, tmp_path: Path) -> None:
     assert kinds(built) == ["Conv2D", "Add", "MaxPool2D", "Concat", "AvgPool2D", "AvgPool2D", "Conv2D"]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 6, 7, 9, 10, 12, 14, 15])  # of one image each
 def test_random_networks(seed: int, tmp_path: Path) -> None:
-    path = random_net(tmp_path / "m.onnx", 1000 + seed)
+    path = draw_network("onnx", 1000 + seed, "small", tmp_path)[1]
     source, _ = compared(path, count=2)
     rng = np.random.default_rng(seed)
     compared(path, {op.index: "at random" for op in source.operators if rng.random() < 0.15}, count=1)
