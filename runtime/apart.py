@@ -211,9 +211,8 @@ def _fork() -> tuple[_Channel, int]:
     with there, _LOCK:
         for _ in range(2):  # a server that somebody has ended is started again
             try:
-                server = _started()
-                socket.send_fds(server, [_NUMBER.pack(0)], [there.fileno(), memory])
-                return _Channel(here, memory), _number(server)
+                number = _asked(0, there.fileno(), memory)
+                return _Channel(here, memory), number
             except (OSError, EOFError) as error:
                 said = str(error)
     here.close()
@@ -225,12 +224,23 @@ def _status(process: int) -> int | None:
     """How a process of the server ended; None where the server did, too."""
     with _LOCK:
         try:
-            server = _started()
-            server.sendall(_NUMBER.pack(process))
-            code = _number(server)
-            return None if code == _UNKNOWN else code
+            code = _asked(process)
         except (OSError, EOFError):
             return None
+    return None if code == _UNKNOWN else code
+
+
+def _asked(number: int, *files: int) -> int:
+    """What the server answers to a number; under the lock."""
+    global _server
+    server = _started()
+    try:
+        socket.send_fds(server, [_NUMBER.pack(number)], files)
+        return _number(server)
+    except BaseException:  # Ctrl-C, too: what is answered now is to no question
+        _stop()
+        _server = None
+        raise
 
 
 def _number(server: socket.socket) -> int:
