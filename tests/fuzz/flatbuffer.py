@@ -19,7 +19,7 @@ _VERSIONS = {
     "RELU6": 2, "LOGISTIC": 2, "TANH": 2, "SOFTMAX": 2, "DEQUANTIZE": 2, "RESIZE_BILINEAR": 2,
     "RESIZE_NEAREST_NEIGHBOR": 2, "SPACE_TO_BATCH_ND": 2, "BATCH_TO_SPACE_ND": 2, "SPACE_TO_DEPTH": 2,
     "ARG_MAX": 2, "L2_NORMALIZATION": 2, "GATHER": 2, "MAXIMUM": 2, "MINIMUM": 2, "LOG_SOFTMAX": 2,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": 3, "RSQRT": 2, "ABS": 2,
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": 3, "RSQRT": 2, "ABS": 2, "BROADCAST_TO": 2,
 }  # fmt: skip
 #: types of which several numbers share a byte, and their bits
 NARROW = dict(PACKED.values())
