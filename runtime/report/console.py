@@ -55,11 +55,23 @@ def _measured(report: Report, data: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("cycles", f"{report.cycles:,}{ratio}"),
         ("latency", f"{report.latency_ms:.3f} ms at {data['clock_mhz']} MHz"),
-        ("rate", f"{data['inferences_per_second']:,.0f}/s on {report.cores} core{'s' * (report.cores > 1)}; "
-                 f"{data['with_host_per_second']:,.0f}/s with {report.host_ms:.3f} ms of host time each"),
+        ("rate", f"{data['inferences_per_second']:,.0f}/s on {report.cores} core{'s' * (report.cores > 1)}, "
+                 "the accelerator alone"),
+        *([("board", _board(data["board"]))] if data["board"] else []),
         ("array", f"{report.macs:,} MACs, {report.utilization:.1%} of {report.array_macs_per_cycle} MACs/cycle"),
         *([("steady", _steady(data["steady"]))] if data["steady"] else []),
     ]  # fmt: skip
+
+
+def _board(found: dict[str, Any]) -> str:
+    """The estimate of what the board gives, or why there is none."""
+    if found["unknown"]:
+        return f"not estimated with host work on {found['name']}: {found['unknown']}"
+    return (
+        f"{found['inferences_per_second']:,.0f}/s on {found['name']} with host work, {found['latency_ms']:.3f} ms from "
+        f"input to output (estimate: {found['host_instructions']:,} instructions at "
+        f"{found['instructions_per_second'] / 1e9:g} G a second of a {found['processor']})"
+    )
 
 
 def _steady(found: dict[str, Any]) -> str:
@@ -82,7 +94,7 @@ def print_report(report: Report, console: Console) -> None:
         *_measured(report, data),
         ("DRAM", f"{data['dram_read_bytes']:,} bytes read, {data['dram_write_bytes']:,} written"),
         ("program", f"{data['instructions']:,} instructions, {data['uops']:,} micro-ops"),
-        ("host", f"{_compiled(data['compile_s'])}; {report.inferences} on {report.device} in "
+        ("here", f"{_compiled(data['compile_s'])}; {report.inferences} on {report.device} in "
                  f"{report.timings.launch_s:.2f} s, packing {data['pack_ms']:.2f} ms each, "
                  f"unpacking {data['unpack_ms']:.2f} ms, CPU operators {data['cpu_ms']:.2f} ms"),
     ]  # fmt: skip

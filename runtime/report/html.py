@@ -47,6 +47,7 @@ def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
 <p>Device {in_html(data["device"])}, {counted(data["inferences"], "inference")}, {data["clock_mhz"]} MHz,
 config {data["config_fingerprint"]}. All cycles, bytes and times are those of one inference.</p>
 {tiles(_totals(data))}
+{_host(data)}
 {_summary(data)}
 <h2>Layers on the accelerator</h2>
 <p>A bar is as long as the layer's share of the slowest one, and shows where its cycles went. The lower bound of a layer
@@ -122,12 +123,9 @@ def _totals(data: dict[str, Any]) -> list[tuple[str, str]]:
     values = [("not counted", "cycles")]
     if data["cycles"] is not None:
         values = [
-            (f"{data['with_host_ms']:.3f} ms", "from input to output"),
-            (f"{data['latency_ms']:.3f} ms", "of that on the accelerator"),
-            (f"{data['pack_ms'] + data['unpack_ms']:.3f} ms", "packing and unpacking, here"),
-            (f"{data['cpu_ms']:.3f} ms", "operators on the CPU, here"),
-            (f"{data['with_host_per_second']:,.0f}", "inferences a second"),
+            (f"{data['latency_ms']:.3f} ms", "on the accelerator"),
             (f"{data['inferences_per_second']:,.0f}", f"a second on the accelerator, {counted(data['cores'], 'core')}"),
+            *_on_board(data["board"]),
             (f"{data['cycles']:,}", "cycles"),
             (f"{data['lower_bound_ratio']:.2f}x", "cycles / lower bound"),
             (f"{data['utilization']:.1%}", f"useful of {data['array_macs_per_cycle']} MACs/cycle"),
@@ -141,6 +139,33 @@ def _totals(data: dict[str, Any]) -> list[tuple[str, str]]:
         (f"{data['instructions']:,}", "instructions"),
         *((f"{engine['share']:.0%}", f"{name} busy") for name, engine in data["engines"].items()),
     ]
+
+
+def _on_board(board: dict[str, Any] | None) -> list[tuple[str, str]]:
+    if board is None or board["inferences_per_second"] is None:
+        return []
+    return [
+        (f"{board['inferences_per_second']:,.0f}", f"a second on {board['name']} with host work, estimated"),
+        (f"{board['latency_ms']:.3f} ms", f"from input to output on {board['name']}, estimated"),
+    ]
+
+
+def _host(data: dict[str, Any]) -> str:
+    """How the estimate for the board comes about, and apart from it what the host took here."""
+    board, said = data["board"], ""
+    if board is not None and board["unknown"]:
+        said = f"What {board['name']} takes with its host's work is not estimated: {board['unknown']}. "
+    elif board is not None:
+        said = (
+            f"The host's work on {board['name']} is estimated: with the C runtime {board['host_instructions']:,} "
+            f"instructions of its {board['processor']}, at {board['instructions_per_second'] / 1e9:g} G a second "
+            f"{board['host_ms']:.3f} ms. No board has confirmed it. "
+        )
+    moved = data["pack_ms"] + data["unpack_ms"]
+    return (
+        f"<p>{in_html(said)}The machine that ran this took {moved:.3f} ms of an inference for packing and unpacking, "
+        f"and {data['cpu_ms']:.3f} ms for operators on the CPU.</p>"
+    )
 
 
 def _summary(data: dict[str, Any]) -> str:
@@ -247,9 +272,8 @@ def _on_the_cpu(data: dict[str, Any]) -> str:
         for op in rows
     )
     return (
-        f"<h2>Operators on the CPU</h2><p>They took {data['cpu_ms']:.3f} ms of an inference on the machine that "
-        "ran this, which is part of the latency above.</p>"
-        '<div class="scroll"><table><tr><th>operator</th><th>op</th><th class="n">MACs</th><th>why</th></tr>'
+        '<h2>Operators on the CPU</h2><div class="scroll"><table>'
+        '<tr><th>operator</th><th>op</th><th class="n">MACs</th><th>why</th></tr>'
         f"{body}</table></div>"
     )
 

@@ -15,6 +15,7 @@ from tilewright.isa.spec import Engine
 from tilewright.runtime.artifact import Artifact, accelerator_layers, dropped_macs, is_stateful, placed_macs, unproven
 from tilewright.runtime.device_base import Counters
 from tilewright.runtime.report.advice import advice
+from tilewright.runtime.report.host_work import on_board
 from tilewright.runtime.report.html import render_html, render_small
 from tilewright.runtime.report.layers import layer_entry, program_layers, ratio
 from tilewright.runtime.report.measured import measured_lines
@@ -237,6 +238,12 @@ class Report:
         """Milliseconds of the accelerators' time for one more result."""
         return self.interval_cycles / (self.artifact.config.clock_mhz * 1e3)
 
+    @cached_property
+    def board(self) -> dict[str, Any] | None:
+        """What an inference takes on the Config's board, the host's work included: an estimate."""
+        alone = sum(run.counters.cycles for run in self.runs)  # the C runtime uses one core
+        return on_board(self.artifact, alone / (self.artifact.config.clock_mhz * 1e3) if self.timed else None)
+
     @property
     def host_ms(self) -> float:
         """Milliseconds per inference that this machine spent on packing, unpacking and operators of the host."""
@@ -274,11 +281,12 @@ class Report:
             "uops_issued": sum(run.traffic.uops_issued for run in self.runs),
             "clock_mhz": config.clock_mhz,
             "latency_ms": measured(self.latency_ms),
-            **self._host_ms(),
-            "with_host_ms": measured(self.latency_ms + self.host_ms),
             "cores": self.cores,
             "interval_cycles": measured(self.interval_cycles),
             "inferences_per_second": measured(ratio(1e3, self.interval_ms)),
+            "board": self.board,
+            **self._host_ms(),
+            "with_host_ms": measured(self.latency_ms + self.host_ms),
             "with_host_per_second": measured(ratio(1e3, self.interval_ms + self.host_ms)),
             "steady": self._steady(),
             "stream": self.stream,

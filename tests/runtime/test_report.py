@@ -303,6 +303,28 @@ def test_the_table_names_every_layer(report: Report) -> None:
         assert "…" not in text
 
 
+def test_the_accelerator_and_the_board_lead_and_this_machine_stands_apart() -> None:
+    report = Executable(make_artifact(TINY.replace(name="toy", board="ultra96"))).run(images(2))[1]
+    data, page = report.to_dict(), render_html(report.to_dict(), report.runs)
+    tiles = re.findall(r'<div class="tile"><b>([^<]*)</b><span>([^<]*)</span>', page)
+    board = data["board"]
+    assert tiles[:4] == [
+        (f"{data['latency_ms']:.3f} ms", "on the accelerator"),
+        (f"{data['inferences_per_second']:,.0f}", "a second on the accelerator, 1 core"),
+        (f"{board['inferences_per_second']:,.0f}", "a second on ultra96 with host work, estimated"),
+        (f"{board['latency_ms']:.3f} ms", "from input to output on ultra96, estimated"),
+    ]
+    assert not [text for _, text in tiles if "CPU" in text or "packing" in text]
+    assert f"The machine that ran this took {data['pack_ms'] + data['unpack_ms']:.3f} ms" in page
+    console = Console(file=io.StringIO(), width=200)
+    print_report(report, console)
+    lines = {line[:8].strip(): line[10:] for line in console.file.getvalue().splitlines()}  # type: ignore[attr-defined]
+    assert lines["rate"] == f"{data['inferences_per_second']:,.0f}/s on 1 core, the accelerator alone"
+    assert lines["board"].startswith(f"{board['inferences_per_second']:,.0f}/s on ultra96 with host work, ")
+    assert "(estimate: " in lines["board"]
+    assert f"packing {data['pack_ms']:.2f} ms each" in lines["here"]
+
+
 def test_devices_without_events_still_get_a_report() -> None:
     artifact = make_artifact()
     run = ProgramRun(artifact.programs[0], Counters(500, 1, 2))
