@@ -47,6 +47,7 @@ def render_html(data: dict[str, Any], runs: Sequence[ProgramRun]) -> str:
 <p>Device {in_html(data["device"])}, {counted(data["inferences"], "inference")}, {data["clock_mhz"]} MHz,
 config {data["config_fingerprint"]}. All cycles, bytes and times are those of one inference.</p>
 {tiles(_totals(data))}
+{_more(data)}
 {_host(data)}
 {_summary(data)}
 <h2>Layers on the accelerator</h2>
@@ -120,34 +121,31 @@ def tiles(values: Sequence[tuple[str, str]]) -> str:
 
 
 def _totals(data: dict[str, Any]) -> list[tuple[str, str]]:
-    values = [("not counted", "cycles")]
-    if data["cycles"] is not None:
-        values = [
-            (f"{data['latency_ms']:.3f} ms", "on the accelerator"),
-            (f"{data['inferences_per_second']:,.0f}", f"a second on the accelerator, {counted(data['cores'], 'core')}"),
-            *_on_board(data["board"]),
-            (f"{data['cycles']:,}", "cycles"),
-            (f"{data['lower_bound_ratio']:.2f}x", "cycles / lower bound"),
-            (f"{data['utilization']:.1%}", f"useful of {data['array_macs_per_cycle']} MACs/cycle"),
-        ]
+    """What the page leads with: the accelerator's time and rate, the board's, and how near the bound it is."""
+    if data["cycles"] is None:
+        return [("not counted", "cycles"), (f"{data['lower_bound_cycles']:,}", "lower bound, cycles")]
+    board = data["board"]
+    known = board is not None and board["inferences_per_second"] is not None
     return [
-        *values,
-        (f"{data['lower_bound_cycles']:,}", "lower bound"),
-        (f"{data['macs']:,}", "MACs"),
-        (f"{data['dram_read_bytes']:,}", "bytes read"),
-        (f"{data['dram_write_bytes']:,}", "bytes written"),
-        (f"{data['instructions']:,}", "instructions"),
-        *((f"{engine['share']:.0%}", f"{name} busy") for name, engine in data["engines"].items()),
+        (f"{data['latency_ms']:.3f} ms", "an inference on the accelerator"),
+        (f"{data['inferences_per_second']:,.0f}", f"a second on the accelerator, {counted(data['cores'], 'core')}"),
+        *(
+            [(f"{board['inferences_per_second']:,.0f}", f"a second on {board['name']} with host work, estimated")]
+            if known
+            else []
+        ),
+        (f"{data['cycles']:,}", f"cycles, {data['lower_bound_ratio']:.2f} times the lower bound"),
+        (f"{data['utilization']:.1%}", f"useful of {data['array_macs_per_cycle']} MACs/cycle"),
     ]
 
 
-def _on_board(board: dict[str, Any] | None) -> list[tuple[str, str]]:
-    if board is None or board["inferences_per_second"] is None:
-        return []
-    return [
-        (f"{board['inferences_per_second']:,.0f}", f"a second on {board['name']} with host work, estimated"),
-        (f"{board['latency_ms']:.3f} ms", f"from input to output on {board['name']}, estimated"),
-    ]
+def _more(data: dict[str, Any]) -> str:
+    """The other totals, in a sentence."""
+    busy = ", ".join(f"{name} {engine['share']:.0%}" for name, engine in data["engines"].items())
+    return (
+        f"<p>{data['macs']:,} MACs in {data['instructions']:,} instructions; {data['dram_read_bytes']:,} bytes read "
+        f"from DRAM, {data['dram_write_bytes']:,} written{f'; engines busy: {busy}' if busy else ''}.</p>"
+    )
 
 
 def _host(data: dict[str, Any]) -> str:
@@ -159,7 +157,8 @@ def _host(data: dict[str, Any]) -> str:
         said = (
             f"The host's work on {board['name']} is estimated: with the C runtime {board['host_instructions']:,} "
             f"instructions of its {board['processor']}, at {board['instructions_per_second'] / 1e9:g} G a second "
-            f"{board['host_ms']:.3f} ms. No board has confirmed it. "
+            f"{board['host_ms']:.3f} ms, and {board['latency_ms']:.3f} ms from input to output. No board has confirmed "
+            "it. "
         )
     moved = data["pack_ms"] + data["unpack_ms"]
     return (

@@ -308,12 +308,13 @@ def test_the_accelerator_and_the_board_lead_and_this_machine_stands_apart() -> N
     data, page = report.to_dict(), render_html(report.to_dict(), report.runs)
     tiles = re.findall(r'<div class="tile"><b>([^<]*)</b><span>([^<]*)</span>', page)
     board = data["board"]
-    assert tiles[:4] == [
-        (f"{data['latency_ms']:.3f} ms", "on the accelerator"),
+    assert len(tiles) == 5
+    assert tiles[:3] == [
+        (f"{data['latency_ms']:.3f} ms", "an inference on the accelerator"),
         (f"{data['inferences_per_second']:,.0f}", "a second on the accelerator, 1 core"),
         (f"{board['inferences_per_second']:,.0f}", "a second on ultra96 with host work, estimated"),
-        (f"{board['latency_ms']:.3f} ms", "from input to output on ultra96, estimated"),
     ]
+    assert f"{board['latency_ms']:.3f} ms from input to output" in page
     assert not [text for _, text in tiles if "CPU" in text or "packing" in text]
     assert f"The machine that ran this took {data['pack_ms'] + data['unpack_ms']:.3f} ms" in page
     console = Console(file=io.StringIO(), width=200)
