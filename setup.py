@@ -4,15 +4,19 @@
 of the sources without a history they are those that it was made with.
 
 With ``TILEWRIGHT_WHEEL`` (x86_64, aarch64 or armv7l) a wheel carries the host library compiled for that machine by
-``python -m ziglang``; without it a wheel is for any machine, and the library is compiled where it is first used.
+``python -m ziglang``, and one for x86_64 that is built on such a machine the kernels of compiler and simulator, as the
+building Python and Numba compile them. Without it a wheel is for any machine, and these are compiled when first used.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from email.parser import HeaderParser
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -60,6 +64,37 @@ def native_build() -> Any:
     return module
 
 
+def has_kernels(machine: str) -> bool:
+    """Whether a wheel for a machine gets kernels: boards need none, and what runs them here compiles them."""
+    return machine == "x86_64" == platform.machine()
+
+
+def compile_kernels(library: Path) -> None:
+    """Put the kernels beside the built simulator that compiling and running the bundled network uses."""
+    with tempfile.TemporaryDirectory() as cache:
+        processor = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}  # isa/machine_code.py: SHIPPED_CPU
+        environment = {**os.environ, **processor, "TILEWRIGHT_CACHE": cache}
+        environment["PYTHONPATH"] = os.pathsep.join([str(library), os.environ.get("PYTHONPATH", "")])
+        command = [sys.executable, "-m", "tilewright", "run", str(HERE / "examples" / "digits" / "digits.onnx")]
+        subprocess.run(command, cwd=library, env=environment, check=True)
+        shutil.copytree(
+            Path(cache, "kernels"), library / "tilewright" / "isa" / "kernels",
+            ignore=shutil.ignore_patterns("*.lock"), dirs_exist_ok=True,
+        )  # fmt: skip
+
+
+def requirements(machine: str) -> list[str]:
+    """What building a wheel for a machine needs."""
+    compiling = []
+    if has_kernels(machine):
+        import tomllib
+
+        with open(HERE / "pyproject.toml", "rb") as file:
+            project = tomllib.load(file)["project"]
+        compiling = [*project["dependencies"], *project["optional-dependencies"]["compile"]]
+    return ["ziglang>=0.13,<0.18", *compiling]
+
+
 def commands(machine: str) -> dict[str, type]:
     """setuptools' commands that compile the library for a machine, and name the wheel accordingly."""
     from setuptools.command.bdist_wheel import bdist_wheel
@@ -73,6 +108,8 @@ def commands(machine: str) -> dict[str, type]:
             super().run()
             folder = Path(self.build_lib) / "tilewright" / "runtime" / "native"
             build.compile_library(folder / build.NAME, [sys.executable, "-m", "ziglang", "cc", *flags])
+            if has_kernels(machine):
+                compile_kernels(Path(self.build_lib).resolve())
 
     class NameWheel(bdist_wheel):
         def get_tag(self) -> tuple[str, str, str]:
@@ -85,5 +122,5 @@ if __name__ == "__main__":
     from setuptools import setup
 
     machine = os.environ.get("TILEWRIGHT_WHEEL", "")
-    own = {"cmdclass": commands(machine), "setup_requires": ["ziglang>=0.13,<0.18"]} if machine else {}
+    own = {"cmdclass": commands(machine), "setup_requires": requirements(machine)} if machine else {}
     setup(project_urls=addresses(HERE), **own)

@@ -1,110 +1,127 @@
-"""Numba decorators: machine code cached on disk, never stale.
+"""The decorator of kernels: Python functions that Numba compiles, each once with all that it calls.
 
-Numba's own cache looks at the file of the compiled function only, so an edit to the instruction set or to a
-helper would go unnoticed. Here the cache folder is named by a hash over every source that the kernels see.
-Each package that has kernels makes its decorator in a file ``native.py``.
+What a kernel calls is compiled into it (:mod:`tilewright.isa.pieces`), and kept on disk with it
+(:mod:`tilewright.isa.machine_code`). A small problem is not worth compiling for: all planning of a small network is two
+milliseconds of machine code that takes half a minute to make. An ``interpretable`` kernel without machine code takes
+small arguments as Python, until that has taken as long as compiling would. With ``NUMBA_DISABLE_JIT=1`` all kernels
+stay Python. Each package that has kernels makes its decorator in a file ``native.py``.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Sequence
-from pathlib import Path
+import functools
+import inspect
+import threading
+import time
+from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numba
+import numpy as np
 from numba.core import config as numba_config
+from numba.core import sigutils
+from numba.core.registry import CPUDispatcher
+from numba.core.types.misc import unliteral
 
-import tilewright.config
-from tilewright.isa import arithmetic, codec, effects, expression, functions, schema, spec, timing
+from tilewright.isa.machine_code import Cache, MachineCode
+from tilewright.isa.pieces import PieceCompiler, WholeCompiler
+from tilewright.progress import compiling
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-KEPT_VERSIONS = 8  #: cache folders of earlier sources that are kept
+SMALL_NUMBERS = 1 << 14  #: in the arrays of arguments that are small
+PATIENCE_SECONDS = 2.0  #: for which a kernel is interpreted before it is compiled
+
+_python = threading.local()  #: ``_python.depth``: whether this thread interprets a kernel
+_there: set[Any] = set()  #: kernels
+_compiled: set[Any] = set()  #: and those that this process has compiled
 
 
-#: modules whose constants the kernels of any package may use
-CONSTANT_MODULES = (tilewright.config, arithmetic, codec, effects, expression, functions, schema, spec, timing)
+def _announce(function: Any) -> None:
+    if function not in _compiled:
+        _compiled.add(function)
+        compiling(len(_compiled), len(_there))
 
 
-def _sources() -> list[Path]:
-    return [Path(__file__), *(Path(str(m.__file__)) for m in CONSTANT_MODULES)]
+class _Called(CPUDispatcher):
+    """A kernel as other kernels call it."""
+
+    def compile(self, sig: Any) -> Any:
+        entry = super().compile(sig)
+        _announce(self.py_func)
+        return entry
 
 
-def _source_hash(more: Sequence[Path] = ()) -> str:
-    digest = hashlib.sha256(numba.__version__.encode())
-    for path in [*_sources(), *more]:
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+class Kernel(CPUDispatcher):
+    """A kernel as Python calls it; what other kernels call is its piece."""
+
+    def __init__(self, function: Any, options: dict[str, Any], code: MachineCode | None, interpretable: bool) -> None:
+        options = {"nopython": True, "boundscheck": None, **options}
+        self._piece = _Called(function, targetoptions=options, pipeline_class=PieceCompiler)
+        super().__init__(function, targetoptions=options, pipeline_class=WholeCompiler)
+        _there.add(function)
+        self._code = code
+        self._interpretable = interpretable
+        self._interpreted_seconds = 0.0
+        if code is not None:
+            self._cache = Cache(code, function)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        if named:
+            args = inspect.signature(self.py_func).bind(*args, **named).args
+        if getattr(_python, "depth", 0):
+            return self.py_func(*args)
+        if not self._interpretable or self.overloads or self._interpreted_seconds > PATIENCE_SECONDS:
+            return super().__call__(*args)
+        if _numbers(args) > SMALL_NUMBERS or self._cache.has(tuple(map(self.typeof_pyval, args))):
+            return super().__call__(*args)
+        begin = time.thread_time()
+        _python.depth = 1
+        try:
+            with np.errstate(all="ignore"):  # as compiled code, which divides by zero and overflows without a word
+                return self.py_func(*args)
+        finally:
+            _python.depth = 0
+            self._interpreted_seconds += time.thread_time() - begin
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Of the piece, which is not compiled anew for every constant that it is called with."""
+        return self._piece.get_call_template(tuple(map(unliteral, args)), kws)
+
+    def get_overload(self, sig: Any) -> Any:
+        return self._piece.get_overload(sig)
+
+    def get_compile_result(self, sig: Any) -> Any:
+        return self._piece.get_compile_result(sig)
+
+    def compile(self, sig: Any) -> Any:
+        """The compiled function for these types of arguments: from memory, from disk, or compiled now."""
+        arguments, _ = sigutils.normalize_signature(sig)
+        if tuple(arguments) in self.overloads or self._code is None or self._cache.has(sig):
+            return super().compile(sig)
+        with self._code.turn():
+            if not self._cache.has(sig):  # another process may have been faster
+                _announce(self.py_func)
+            return super().compile(sig)
 
 
-def _usable(folder: Path) -> bool:
-    """Whether the folder can be written, and is this user's: cached code is run, so it must not be another's."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if hasattr(os, "getuid") and any(p.stat().st_uid != os.getuid() for p in (folder, folder.parent)):
-            return False
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
+def _numbers(args: tuple[Any, ...]) -> int:
+    """How many numbers the arrays among the arguments have."""
+    sizes = (_numbers(a) if isinstance(a, tuple) else a.size if isinstance(a, np.ndarray) else 0 for a in args)
+    return sum(sizes)
 
 
-def _candidates(kind: str) -> list[Path]:
-    configured = os.environ.get("NUMBA_CACHE_DIR")
-    if configured:
-        return [Path(configured) / f"tilewright-{kind}"]
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    homes = [Path(home) / "tilewright" / kind] if os.path.isabs(home) else []  # "~" stays where there is no home
-    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return [*homes, Path(tempfile.gettempdir()) / f"tilewright-{kind}-{user}"]
+def compiler(code: MachineCode | None, *, interpretable: bool = False, **options: Any) -> Callable[[F], F]:
+    """A decorator: compiled by Numba without bounds checks, with these of its options, and kept as ``code`` has it.
 
-
-def _cache_folder(kind: str = "kernels", more: Sequence[Path] = ()) -> Path | None:
-    """The folder for this version of the sources; None if no place is writable (then nothing is cached)."""
-    for base in _candidates(kind):
-        folder = base / _source_hash(more)
-        if _usable(folder):
-            try:
-                versions = sorted((p for p in base.iterdir() if p.is_dir()), key=lambda p: p.stat().st_mtime)
-            except OSError:  # another process is pruning the same folder
-                versions = []
-            for old in versions[:-KEPT_VERSIONS]:
-                if old != folder:
-                    shutil.rmtree(old, ignore_errors=True)
-            return folder
-    return None
-
-
-def compiler(folder: Path | None, **options: Any) -> Callable[[F], F]:
-    """A decorator: ``numba.njit`` without bounds checks, with these options, cached in ``folder``."""
+    ``interpretable``: Python gives the same numbers, as long as none leaves 64 bits.
+    """
 
     def decorate(function: F) -> F:
-        previous = numba_config.CACHE_DIR
-        numba_config.CACHE_DIR = str(folder or previous)
-        try:
-            result: F = numba.njit(cache=folder is not None, **options)(function)
-            return result
-        finally:
-            numba_config.CACHE_DIR = previous
+        if numba_config.DISABLE_JIT:
+            return function
+        kernel: Any = Kernel(function, options, code, interpretable)
+        functools.update_wrapper(kernel, function)
+        made: F = kernel
+        return made
 
     return decorate
-
-
-def package_folder(kind: str, *packages: Path) -> Path | None:
-    """The cache folder for the kernels of a package, named by its sources and those of packages whose kernels it uses.
-
-    None, with a warning, if no place is writable.
-    """
-    folder = _cache_folder(kind, [path for package in packages for path in sorted(package.glob("*.py"))])
-    if folder is None:
-        logging.getLogger("tilewright").warning(
-            "kernels are compiled anew by every process, which takes up to a minute: %s cannot be written; "
-            "set NUMBA_CACHE_DIR to a folder that can",
-            " and ".join(map(str, _candidates(kind))),
-        )
-    return folder

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from tilewright.isa.spec import Engine, others
 from tilewright.isa.timing import DISPATCH_LATENCY, TOKEN_LATENCY
-from tilewright.sim.native import compiled
+from tilewright.sim.native import interpretable
 from tilewright.sim.result import EngineCounters
 
 # Columns of the count: the four token causes by engine come first.
 BUSY, EMPTY, DRAIN, ISSUED, COUNTS = 4, 5, 6, 7, 8
 
 
-@compiled
+@interpretable
 def _count(
     pops: Any, dispatch: Any, issue: Any, free_at: Any, queue: Any, queue_start: Any, push_start: Any, pushed_at: Any,
     cycles: int, counts: Any,

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.isa import timing as constants
 from tilewright.isa.spec import MOST_CORES, Engine
-from tilewright.sim.native import compiled
+from tilewright.sim.native import compiled, interpretable
 
 NEVER = 1 << 62  #: later than any cycle
 LOAD, GEMM, ALU, STORE = (int(e) for e in Engine)
@@ -83,7 +83,7 @@ def burst_beats(beat: int, left: int, longest: int) -> int:
     return min(left, longest - beat % longest)
 
 
-@compiled
+@interpretable
 def reset(state: Any, times: Any, arrivals: Any, tally: Any, start: int) -> None:
     """A core about to start its program in cycle ``start``; the program's own entries of ``state`` stay."""
     state[S_WATCHDOG + 1 :] = 0
@@ -137,7 +137,7 @@ def _store(i: int, start: int, code: Any, machine: Any, state: Any, bursts: Any,
     return response
 
 
-@compiled
+@interpretable
 def run_until(
     code: Any, queue_start: Any, push_start: Any, pushed_at: Any, arrivals: Any, machine: Any, state: Any, times: Any,
     bursts: Any, tally: Any, bells: Any, shared: bool, horizon: int,

@@ -1,11 +1,13 @@
-"""The Numba decorator of this package; see :mod:`tilewright.isa.compiled`."""
+"""The Numba decorators of this package; see :mod:`tilewright.isa.compiled`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tilewright.isa.compiled import compiler, package_folder
+from tilewright.isa.compiled import compiler
+from tilewright.isa.machine_code import MachineCode
 
-CACHE_FOLDER = package_folder("kernels", Path(__file__).parent)
+_SIM = MachineCode("sim", Path(__file__).parent)
 
-compiled = compiler(CACHE_FOLDER, nogil=True)  # several threads may each simulate something
+compiled = compiler(_SIM, nogil=True)  # several threads may each simulate something
+interpretable = compiler(_SIM, interpretable=True, nogil=True)

@@ -19,11 +19,23 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tilewright.files import cache_root
 from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 os.environ["TILEWRIGHT_DEFECTS"] = "raise"  # here and in processes that tests start: a defect fails the test
 HANG = 600  #: seconds after which a process of a test counts as stuck, on a machine that has other work too
+
+
+def own_cache(folder: Path) -> str:
+    """``TILEWRIGHT_CACHE`` of a process with a cache of its own, in which this one's kernels are: compiling them takes
+    a minute."""
+    kernels = cache_root() / "kernels"
+    kernels.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "kernels").exists():
+        (folder / "kernels").symlink_to(kernels)
+    return str(folder)
 
 
 @dataclass(frozen=True)

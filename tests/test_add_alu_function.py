@@ -70,7 +70,7 @@ def run(copy: Path, command: str) -> str:
         **os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.pathsep.join(
             [str(Path(sys.executable).parent), os.environ["PATH"]]
         ),
-        "TILEWRIGHT_CACHE": str(copy.parent / "cache"), "NUMBA_CACHE_DIR": str(copy.parent / "cache"),
+        "TILEWRIGHT_CACHE": str(copy.parent / "cache"),
         "PYTEST_ADDOPTS": "-p no:cacheprovider",
     }  # fmt: skip
     done = subprocess.run(command, shell=True, cwd=copy, env=environment, capture_output=True, text=True)

@@ -41,7 +41,7 @@ from tilewright.files import (
     write_files,
     write_with,
 )
-from tilewright.isa import compiled
+from tilewright.isa import machine_code
 from tilewright.jit.energy.model import load_table
 
 
@@ -189,7 +189,7 @@ def test_without_a_home_nothing_is_kept_and_all_else_works(
         raise KeyError(f"getpwuid(): uid not found: {uid}")
 
     monkeypatch.chdir(tmp_path)
-    for name in ("HOME", CACHE_VARIABLE, "XDG_CACHE_HOME", "NUMBA_CACHE_DIR"):
+    for name in ("HOME", CACHE_VARIABLE, "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
     with pytest.raises(FileError, match="no home directory .*; set TILEWRIGHT_CACHE"):
@@ -198,7 +198,7 @@ def test_without_a_home_nothing_is_kept_and_all_else_works(
     assert cache.lookup("0" * 64) is None
     cache.store("0" * 64, make_artifact())
     assert cache.lookup("0" * 64) is not None
-    assert all(path.is_absolute() for path in compiled._candidates("kernels"))
+    assert all(path.is_absolute() for path in machine_code.candidates())
     assert os.listdir(tmp_path) == []
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import HANG, REPOSITORY
+from tests.conftest import HANG, REPOSITORY, own_cache
 from tests.fuzz.seeds import draw_network
 from tests.runtime.network import make_artifact
 from tilewright.interrupts import EXIT_INTERRUPTED
@@ -53,7 +53,7 @@ def interrupted(command: list[str], folder: Path, after: float | None = None) ->
     found = {
         **os.environ,
         "PYTHONPATH": str(REPOSITORY),
-        "TILEWRIGHT_CACHE": str(folder.parent / "cache"),
+        "TILEWRIGHT_CACHE": own_cache(folder.parent / "cache"),
     }
     with subprocess.Popen(
         [sys.executable, *command], cwd=folder, env=found, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

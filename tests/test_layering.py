@@ -26,7 +26,7 @@ PARTS = ("isa", "sim", "hw", "runtime", "jit", "dse")
 RANKS = {
     "errors": 0, "interrupts": 0, "kinds": 0, "pages": 0, "pipes": 0, "printable": 0, "arguments": 1, "arrays": 2,
     "config": 2, "config_text": 3, "fetch": 2, "files": 1, "model_files": 2, "progress": 1, "parameters": 1,
-    "ranges": 1, "schema": 1, "sources": 1, "terminal": 1, "isa": 3, "sim": 4, "hw": 4, "runtime": 5,
+    "ranges": 1, "schema": 1, "sources": 1, "terminal": 2, "isa": 3, "sim": 4, "hw": 4, "runtime": 5,
     "jit": 6, "dse": 7, "cli": 10,
     "__main__": 11,
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
 import stat
@@ -217,6 +218,22 @@ def is_special(path: Path) -> bool:
         return False
 
 
+@contextlib.contextmanager
+def locked(folder: Path, name: str) -> Iterator[None]:
+    """Hold the lock ``name`` of a cache folder: several processes may want the same file at once.
+
+    Raises :class:`FileError` if the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / f"{name}.lock").open("w")
+    except OSError as error:
+        raise FileError(f"{folder}: cannot be written ({_reason(error)}); set {CACHE_VARIABLE} elsewhere") from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 def write_with(path: str | Path, write: Callable[[IO[bytes]], object]) -> None:
     """Let ``write`` fill a temporary file beside ``path``, then move it there: all of it or nothing.
 
@@ -338,12 +355,16 @@ def _remove(name: str) -> None:
 
 
 def cache_root() -> Path:
-    """Where everything is kept that can be made again: ``$TILEWRIGHT_CACHE``, else ``~/.cache/tilewright``.
+    """Where everything is kept that can be made again: ``$TILEWRIGHT_CACHE``, else ``tilewright`` in
+    ``$XDG_CACHE_HOME`` or ``~/.cache``.
 
     Raises :class:`FileError` where there is no home either.
     """
     if configured := os.environ.get(CACHE_VARIABLE):
         return Path(configured)
+    shared = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(shared):
+        return Path(shared) / "tilewright"
     try:
         return Path.home() / ".cache" / "tilewright"
     except RuntimeError as error:

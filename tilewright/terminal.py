@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Any, Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -12,6 +13,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from tilewright.printable import printable
+from tilewright.progress import hearing
 
 QUIET_SECONDS = 2.0  #: work shorter than this says nothing where there is no terminal
 LINE_SECONDS = 5.0  #: least time between lines where there is no terminal
@@ -66,15 +68,18 @@ class ProgressReporter:
         self.console = console or PrintableConsole(stderr=True)
         self._bar: _Bar | None = None
         self._task: TaskID | None = None
+        self._hearing = ExitStack()
         self._start = self._last_line = time.monotonic()
 
     def __enter__(self) -> Self:
+        self._hearing.enter_context(hearing(self.update))
         if self.console.is_terminal:
             self._bar = _Bar(self.console)
             self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._hearing.close()
         if self._bar is not None:
             self._bar.stop()
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
-from tilewright.files import cache_root, prune
+from tilewright.files import cache_root, locked, prune
 from tilewright.hw.scratch import scratch
 from tilewright.hw.verilated.toolchain import (
     CXX_FLAGS,
@@ -42,26 +40,10 @@ def cache_directory() -> Path:
     return cache_root() / "rtl"
 
 
-@contextmanager
-def locked(folder: Path, name: str) -> Iterator[None]:
-    """Hold the lock ``name`` of a cache folder: several processes may want the same file at once.
-
-    Raises :class:`ToolError` if the folder cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = (folder / f"{name}.lock").open("w")
-    except OSError as error:
-        raise ToolError(f"{folder}: cannot be written ({error.strerror}); set TILEWRIGHT_CACHE elsewhere") from error
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
 def kept(folder: Path, key: str, suffix: str, make: Callable[[Path], Path]) -> Path:
     """The file of a key in a cache folder: as it is there, or what ``make`` builds in a scratch folder now.
 
-    Raises :class:`ToolError` if the folder cannot be written, and what ``make`` raises.
+    Raises :class:`FileError` if the folder cannot be written, and what ``make`` raises.
     """
     target = folder / f"{key}{suffix}"
     with locked(folder, key):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tilewright.isa.compiled import compiler, package_folder
+from tilewright.isa.compiled import compiler
+from tilewright.isa.machine_code import MachineCode
 
-compiled = compiler(package_folder("token-kernels", Path(__file__).parent), nogil=True)
+compiled = compiler(MachineCode("tokens", Path(__file__).parent), interpretable=True, nogil=True)

@@ -103,7 +103,8 @@ def load(row: Any, x: Machine, s: Shape) -> int:
                 x.kind[first : first + s.lanes] = LINEAR if memory == ACC else PLAIN
             if not constant:
                 start = x.base[segment] + source
-                into[:] = x.dram[start : start + s.lanes]
+                for lane in range(s.lanes):  # a slice would bring Numba's texts of errors along
+                    into[lane] = x.dram[start + lane]
             else:
                 for lane in range(s.lanes):
                     at = x.constants[segment] + source + (4 * lane if memory == ACC else lane)

@@ -8,10 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import tilewright.sim
-from tilewright.isa.compiled import compiler, package_folder
+from tilewright.isa.compiled import compiler
+from tilewright.isa.machine_code import MachineCode
 
 _PROOF = Path(__file__).parent
 
-CACHE_FOLDER = package_folder("proof-kernels", _PROOF, Path(str(tilewright.sim.__file__)).parent)
-
-compiled = compiler(CACHE_FOLDER, fastmath={"contract"})
+compiled = compiler(MachineCode("proof", _PROOF, Path(str(tilewright.sim.__file__)).parent), fastmath={"contract"})

@@ -34,6 +34,7 @@ from typing import Any
 import typer
 
 from tests.campaigns.command_files import make_files
+from tests.conftest import own_cache
 from tilewright import pipes
 from tilewright.cli import app as cli
 from tilewright.cli.paths import FOLDER, READ, WRITTEN, Use, uses
@@ -340,7 +341,7 @@ def main() -> int:
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         stock, folder = Path(scratch, "stock"), Path(scratch, "folder")
-        os.environ["TILEWRIGHT_CACHE"] = str(Path(scratch, "cache"))
+        os.environ["TILEWRIGHT_CACHE"] = own_cache(Path(scratch, "cache"))
         os.environ["TILEWRIGHT_MODELS_URL"] = "http://127.0.0.1:1"
         files = make_files(stock)
         drawer = Drawer(options.seed, files)

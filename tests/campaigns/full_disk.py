@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.campaigns.kills import PATIENCE
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, own_cache
 
 DIGITS = REPOSITORY / "examples" / "digits" / "digits.onnx"
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1
@@ -48,7 +48,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 
 def call(command: tuple[str, ...], folder: Path, cache: Path, before: Callable[[], None]) -> tuple[int, str]:
     """Exit code and error stream."""
-    environment = {**os.environ, "TILEWRIGHT_CACHE": str(cache), "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, "TILEWRIGHT_CACHE": own_cache(cache), "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(
         [sys.executable, "-m", "tilewright", *command], cwd=folder, env=environment, capture_output=True, text=True,
         preexec_fn=before, timeout=PATIENCE,

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import tilewright as tw
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, own_cache
 from tests.runtime.network import images, make_artifact, reference
 from tilewright import fetch
 from tilewright.errors import TilewrightError
@@ -40,7 +40,7 @@ CONTENT = bytes(range(256)) * 4000
 
 def start(folder: Path, *command: str) -> subprocess.Popen[str]:
     """A command in a folder, with a cache there."""
-    environment = {**os.environ, "TILEWRIGHT_CACHE": str(folder / "cache"), "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, "TILEWRIGHT_CACHE": own_cache(folder / "cache"), "PYTHONPATH": str(REPOSITORY)}
     return subprocess.Popen(
         [sys.executable, "-m", "tilewright", *command], cwd=folder, env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, own_cache
 from tests.runtime.network import images, make_artifact
 from tilewright.runtime.device import open_device
 from tilewright.runtime.executable import Executable
@@ -37,7 +37,12 @@ def folder(tmp_path: Path) -> Path:
 def shell(folder: Path, line: str, **environment: str | None) -> subprocess.CompletedProcess[bytes]:
     """A line of a shell, in which ``tilewright`` is this one; an environment variable that is None is not there."""
     path = f"{sys.executable} -m tilewright"
-    found = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TILEWRIGHT_CACHE": str(folder / "cache"), **environment}
+    found = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "TILEWRIGHT_CACHE": own_cache(folder / "cache"),
+        **environment,
+    }
     given = {name: value for name, value in found.items() if value is not None}
     return subprocess.run(
         ["bash", "-c", re.sub("^tilewright", path, line)], cwd=folder, env=given, capture_output=True, timeout=300
@@ -46,7 +51,7 @@ def shell(folder: Path, line: str, **environment: str | None) -> subprocess.Comp
 
 def complaints(done: subprocess.CompletedProcess[bytes]) -> bytes:
     """The error stream without lines of progress, which come where a machine is slow."""
-    return re.sub(rb"(?m)^[\w ]+ \d+/\d+\n", b"", done.stderr)
+    return re.sub(rb"(?m)^[\w :]+ \d+/\d+\n", b"", done.stderr)
 
 
 @pytest.mark.parametrize("line", LINES)

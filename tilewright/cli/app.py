@@ -12,7 +12,7 @@ import typer
 
 from tilewright import __version__
 from tilewright.board import EXTRAS, needs
-from tilewright.cli import compare, compile, explore, hw, isa, models, quantize, run, sim
+from tilewright.cli import caches, compare, compile, explore, hw, isa, models, quantize, run, sim
 from tilewright.cli.paths import guarded
 from tilewright.errors import TilewrightError
 from tilewright.interrupts import EXIT_INTERRUPTED, MESSAGE
@@ -53,6 +53,8 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]],
      (("list", models.list_models, ""), ("fetch", models.fetch, "resnet8_cifar10 --directory models"))),
     ("config", "Accelerator configurations: the presets, and .toml files.",
      (("list", isa.list_configs, ""), ("show", isa.show_config, "pynq-z2 > mine.toml"))),
+    ("cache", "What is kept to be faster next time: artifacts, machine code, times.",
+     (("info", caches.info, ""), ("clear", caches.clear, "kernels"))),
     ("hw", "The hardware.", (("verilog", hw.verilog, "--config ultra96 -o build/rtl"),)),
 )  # fmt: skip
 
