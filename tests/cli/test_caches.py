@@ -42,7 +42,7 @@ def test_a_part_or_all_that_is_ours_goes(root: Path, capsys: pytest.CaptureFixtu
 
 def test_every_folder_of_the_cache_has_its_line() -> None:
     used = set()
-    for part in ("tilewright", "runtime", "jit", "sim", "hw", "dse"):
+    for part in ("tilewright", "isa", "runtime", "jit", "sim", "hw", "dse"):
         for path in (REPOSITORY / part).glob("**/*.py"):
             used |= set(re.findall(r"cache_root\(\) / (\S+?)[,\s\]]", path.read_text()))
     assert {name.strip('"') for name in used} == (PARTS.keys() - {"verified"}) | {"FOLDER"}

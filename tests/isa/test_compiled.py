@@ -71,6 +71,7 @@ def test_code_that_a_wheel_brings_is_taken(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(machine_code, "SHIPPED", tmp_path)
     monkeypatch.setattr(machine_code, "_runs_shipped", lambda: True)
     data_end(1, 16, 32, -1)
+    code = MachineCode("sim", Path(str(tilewright.sim.__file__)).parent)  # a new one, as in a new process
     brought = tmp_path / code.version((machine_code._machine()[0], machine_code.SHIPPED_CPU, ""))
     shutil.copytree(folder, brought)
     assert code.places("event_loop.data_end")[0].parent == brought
@@ -152,7 +153,7 @@ def test_a_missing_cache_is_said_once(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     script = (
-        "from tilewright.sim import machine_code; from pathlib import Path;"
+        "from tilewright.isa import machine_code; from pathlib import Path;"
         f"machine_code.candidates = lambda: [Path({str(blocked)!r})];"
         "print(*(machine_code.MachineCode(part).folder for part in ('sim', 'plan')))"
     )
