@@ -75,7 +75,11 @@ def compile_kernels(library: Path) -> None:
         processor = {"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}  # isa/machine_code.py: SHIPPED_CPU
         environment = {**os.environ, **processor, "TILEWRIGHT_CACHE": cache}
         environment["PYTHONPATH"] = os.pathsep.join([str(library), os.environ.get("PYTHONPATH", "")])
-        command = [sys.executable, "-m", "tilewright", "run", str(HERE / "examples" / "digits" / "digits.onnx")]
+        script = (  # no problem is so small that it is interpreted
+            "import sys; from tilewright.isa import compiled; compiled.SMALL_NUMBERS = -1;"
+            "from tilewright.cli.app import main; sys.exit(main(['run', sys.argv[1]]))"
+        )
+        command = [sys.executable, "-c", script, str(HERE / "examples" / "digits" / "digits.onnx")]
         subprocess.run(command, cwd=library, env=environment, check=True)
         shutil.copytree(
             Path(cache, "kernels"), library / "tilewright" / "isa" / "kernels",
