@@ -17,6 +17,8 @@ from tvm import relax
 from tvm.ir import GenericConst, GlobalVar, IRModule
 from tvm.relax import dpl
 
+from tilewright.jit.errors import Unsupported
+
 Expr = Any  # relax expressions have no useful static types
 Var = Any
 Pattern = Any
@@ -117,6 +119,16 @@ def arguments(expr: Expr) -> list[Expr]:
     return list(expr.args)
 
 
+def operands(expr: Expr) -> list[Expr]:
+    """What an expression reads: the arguments of a call, tuples among them taken apart; itself if it is a variable."""
+    if isinstance(expr, relax.Call):
+        called = [expr.op] if is_var(expr.op) else []
+        return called + [o for arg in expr.args for o in operands(arg)]
+    if isinstance(expr, relax.Tuple):
+        return [o for field in expr.fields for o in operands(field)]
+    return [expr.tuple_value] if isinstance(expr, relax.TupleGetItem) else [expr]
+
+
 def fields(expr: Expr) -> list[Expr]:
     """The elements of a Relax tuple."""
     return list(expr.fields)
@@ -179,62 +191,7 @@ def dtype(expr: Expr) -> str:
 
 def is_tensor(expr: Expr) -> bool:
     """Whether this has a tensor type."""
-    return isinstance(expr.ty, relax.TensorType)
-
-
-def permute_dims(expr: Expr, axes: Sequence[int]) -> Expr:
-    """A transpose."""
-    return relax.op.permute_dims(expr, list(axes))
-
-
-def reshape(expr: Expr, target: Sequence[int]) -> Expr:
-    """A reshape."""
-    return relax.op.reshape(expr, list(target))
-
-
-def concat(exprs: Sequence[Expr], axis: int) -> Expr:
-    """A concatenation."""
-    return relax.op.concat(list(exprs), axis)
-
-
-def in_nhwc(call: Expr, args: Sequence[Expr]) -> Expr:
-    """A conv2d or pool2d call on NCHW tensors, on ``args`` of which the first is NHWC."""
-    attrs = call.attrs
-    if op_name(call) == "relax.nn.conv2d":
-        return relax.op.nn.conv2d(
-            args[0],
-            args[1],
-            strides=ints(attrs.strides),
-            padding=ints(attrs.padding),
-            dilation=ints(attrs.dilation),
-            groups=int(attrs.groups),
-            data_layout="NHWC",
-            kernel_layout=str(attrs.kernel_layout),
-        )
-    pool = relax.op.nn.avg_pool2d if op_name(call) == "relax.nn.avg_pool2d" else relax.op.nn.max_pool2d
-    return pool(
-        args[0],
-        pool_size=ints(attrs.pool_size),
-        strides=ints(attrs.strides),
-        padding=ints(attrs.padding),
-        dilation=ints(attrs.dilation),
-        ceil_mode=bool(attrs.ceil_mode),
-        count_include_pad=bool(attrs.count_include_pad),
-        layout="NHWC",
-    )
-
-
-def pad_in_order(call: Expr, value: Expr, order: Sequence[int]) -> Expr:
-    """An ``nn.pad`` call on ``value``, whose axes are those of the old operand in ``order``."""
-    width = ints(call.attrs.pad_width)
-    moved = [w for axis in order for w in width[2 * axis : 2 * axis + 2]]
-    return relax.op.nn.pad(value, moved, str(call.attrs.pad_mode), float(call.attrs.pad_value))
-
-
-def reduce_like(call: Expr, value: Expr, axes: Sequence[int]) -> Expr:
-    """The same reduction as ``call`` of ``value`` over ``axes``."""
-    functions_by_name = {"relax.mean": relax.op.mean, "relax.max": relax.op.max, "relax.sum": relax.op.sum}
-    return functions_by_name[op_name(call)](value, list(axes), bool(call.attrs.keepdims))
+    return isinstance(getattr(expr, "ty", None), relax.TensorType)
 
 
 def permutation(call: Expr) -> tuple[int, ...]:
@@ -250,6 +207,14 @@ def ints(value: Any) -> tuple[int, ...]:
         return tuple(int(v) for v in value)
     except TypeError:
         return (int(value),)
+
+
+def integers(expr: Expr) -> tuple[int, ...]:
+    """The values of a tuple of immediate integers, as an operand."""
+    items = expr.fields if isinstance(expr, relax.Tuple) else getattr(expr, "values", None)
+    if items is None or not all(hasattr(item, "value") for item in items):
+        raise Unsupported("places that are not constant")
+    return tuple(int(item.value) for item in items)
 
 
 def pair(value: Any) -> tuple[int, int]:

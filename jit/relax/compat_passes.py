@@ -140,16 +140,37 @@ class Rewriter:
     def emit(self, value: Expr, name: str = "") -> Expr:
         return self.builder.emit(value, name_hint=name)
 
+    def repeat(self, bound: Iterable[Binding]) -> None:
+        """Emit bindings of the old function, but for those that have a new value already."""
+        for binding in bound:
+            if binding.var not in self.mapping:
+                self.mapping[binding.var] = self.emit(self.rebuild(binding.value), binding.name)
+
+    def call(self, function: Expr, name: str, arguments: Sequence[Var], results: Sequence[Var]) -> None:
+        """Emit a call of a function, added under a name, that gives new values for ``results``."""
+        target = self.builder.add_func(function, name)
+        value = self.emit(relax.Call(target, [self.lookup(a) for a in arguments]), "region")
+        for n, var in enumerate(results):
+            self.mapping[var] = self.emit(relax.TupleGetItem(value, n), str(var.name)) if len(results) > 1 else value
+
     def run(self, visit: Callable[[Rewriter, Binding], Expr], finish: Callable[[Expr], Expr] | None = None) -> IRModule:
         """A module whose ``main`` is the function with ``visit(self, binding)`` bound in place of each value.
 
         ``finish`` turns the old result into the new one, where looking up its variables is not enough.
         """
+
+        def write() -> None:
+            for binding in bindings(self.function):
+                self.mapping[binding.var] = visit(self, binding)
+
+        return self.write(write, finish)
+
+    def write(self, body: Callable[[], None], finish: Callable[[Expr], Expr] | None = None) -> IRModule:
+        """A module whose ``main`` has the bindings that ``body`` emits, of which it notes the new values."""
         function = self.function
         with self.builder.function("main", list(function.params)):
             with self.builder.dataflow():
-                for binding in bindings(function):
-                    self.mapping[binding.var] = visit(self, binding)
+                body()
                 value = result(function)
                 output = self.builder.emit_output(finish(value) if finish else self.lookup(value))
             self.builder.emit_func_output(output)
@@ -158,6 +179,18 @@ class Rewriter:
         if attrs:
             mod["main"] = mod["main"].with_attrs(attrs)
         return mod
+
+
+def function_of(
+    inputs: Sequence[Var], bound: Iterable[Binding], outputs: Sequence[Var], attributes: Mapping[str, str]
+) -> Expr:
+    """A function of its own that takes ``inputs`` and gives ``outputs``, a tuple if there are several."""
+    params = [relax.Var(str(var.name), var.ty) for var in inputs]
+    rewriter = Rewriter(IRModule({"main": relax.Function(params, relax.Tuple([]))}))
+    rewriter.mapping = dict(zip(inputs, params, strict=True))
+    result = relax.Tuple(list(outputs)) if len(outputs) > 1 else outputs[0]
+    made = rewriter.write(lambda: rewriter.repeat(bound), lambda _: rewriter.lookup(result))["main"]
+    return _unnamed(made).with_attrs(dict(attributes))
 
 
 def packed_call(name: str, args: Sequence[Expr], like: Expr) -> Expr:

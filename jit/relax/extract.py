@@ -7,15 +7,15 @@ from tilewright.jit.graph import Graph
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.compat import Expr, Var
 from tilewright.jit.relax.patterns import BY_NAME
-from tilewright.jit.relax.site import BATCH_ATTRIBUTE, LITERT, SEMANTICS_ATTRIBUTE, RelaxBuilder, Site
+from tilewright.jit.relax.site import BATCH_ATTRIBUTE, RelaxBuilder, Site
 
 
-def extract(function: Expr, name: str, semantics: str, batch: int = 1) -> Graph:
+def extract(function: Expr, name: str, batch: int = 1) -> Graph:
     """The graph of a function that only calls composites, for one image of the batch.
 
     Raises Unsupported at the first binding that is none.
     """
-    builder = RelaxBuilder(semantics, batch=batch)
+    builder = RelaxBuilder(batch=batch)
     inputs = [builder.add_input(var) for var in function.params]
     local: dict[Var, Expr] = {}
     for binding in compat.bindings(function):
@@ -56,8 +56,3 @@ def _lower(builder: RelaxBuilder, composite: Expr, args: list[Expr], name: str) 
 def batch_of(function: Expr) -> int:
     """The batch of a region's images, or of ``main``'s."""
     return int(compat.attribute(function, BATCH_ATTRIBUTE) or 1)
-
-
-def region_semantics(function: Expr) -> str:
-    """Whose arithmetic a region must reproduce."""
-    return compat.attribute(function, SEMANTICS_ATTRIBUTE) or LITERT

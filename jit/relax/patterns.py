@@ -20,7 +20,7 @@ BY_NAME = {rule.name: rule for rule in RULES}
 Refusal = Callable[[Graph], str | None]
 
 
-def table(semantics: str, refuse: Refusal | None = None, batch: int = 1) -> list[Fusion]:
+def table(refuse: Refusal | None = None, batch: int = 1) -> list[Fusion]:
     """(composite name, pattern, check) for FuseOpsByPattern, of modules with images of this batch.
 
     A check tries the lowering on a throw-away graph and hands that to ``refuse``; where it is impossible, or may give
@@ -29,7 +29,7 @@ def table(semantics: str, refuse: Refusal | None = None, batch: int = 1) -> list
 
     def checker(rule: Rule) -> Check:
         def check(var: Var, root: Expr, bound: Mapping[Var, Expr]) -> bool:
-            builder = RelaxBuilder(semantics, batch=batch)
+            builder = RelaxBuilder(batch=batch)
             site = Site(builder=builder, root=root, bound=bound, arguments={}, name=str(var.name))
             try:
                 rule.lower(site)

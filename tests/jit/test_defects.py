@@ -149,7 +149,7 @@ def test_a_defect_in_a_rule_of_relax(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("tvm")
     rule = patterns.RULES[0]
     monkeypatch.setattr(patterns, "RULES", (replace(rule, lower=no_attribute),))
-    ((_, _, check), *_), var = patterns.table("onnxruntime"), SimpleNamespace(name="conv")
+    ((_, _, check), *_), var = patterns.table(), SimpleNamespace(name="conv")
     with pytest.raises(AttributeError):
         check(var, None, {})
     monkeypatch.delenv(DEFECTS)

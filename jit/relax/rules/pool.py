@@ -9,7 +9,7 @@ from tilewright.jit.layers.pool import Window
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.compat import Expr
 from tilewright.jit.relax.rules.common import Rule, clip, integer_clip, result, results_of, tensor
-from tilewright.jit.relax.site import LITERT, Site
+from tilewright.jit.relax.site import Site
 
 
 def _window(site: Site, pool: Expr) -> Window:
@@ -61,17 +61,6 @@ def lower_maximum(site: Site) -> str:
     return layers.max_pool(site, site.dequantised(pool.args[0]), _window(site, pool), tail)
 
 
-def lower_average(site: Site) -> str:
-    """dequantize -> avg_pool2d -> quantize: ONNX Runtime's QLinearAveragePool."""
-    tail = result(site)
-    pool = site.value(tail.inner)
-    x = site.dequantised(pool.args[0])
-    if site.semantics == LITERT:
-        raise Unsupported("average pooling of dequantised tensors, which TFLite does not have")
-    include = bool(pool.attrs.count_include_pad)
-    return layers.average_pool_onnx_runtime(site, x, _window(site, pool), tail, count_include_pad=include)
-
-
 def lower_mean(site: Site) -> str:
     """dequantize -> mean over height and width -> quantize."""
     tail = result(site)
@@ -90,7 +79,6 @@ _MAXIMUM = compat.is_op("relax.nn.max_pool2d")
 
 RULES = (
     Rule("tilewright.average_pool2d_int", (clip(_INTEGER_AVERAGE), _INTEGER_AVERAGE), lower_integer_average),
-    Rule("tilewright.average_pool2d", results_of(compat.is_op("relax.nn.avg_pool2d")(tensor())), lower_average),
     Rule("tilewright.max_pool2d", results_of(_MAXIMUM(tensor())), lower_maximum),
     Rule(
         "tilewright.max_pool2d_int",

@@ -64,13 +64,17 @@ def machine(executable: Any) -> Any:
     return relax.VirtualMachine(executable, tvm.cpu())
 
 
+def running_sum(b: QdqBuilder, x: str) -> str:
+    """A sum over the channels so far, which TVM keeps."""
+    return b.quantised(b.node("CumSum", [x, b.constant(np.int64(1))]), 0.06, 0)
+
+
 def mixed_model(path: Path) -> Path:
-    """conv -> sigmoid (which no pattern claims) -> conv."""
+    """conv -> running sum -> conv."""
     b = QdqBuilder(seed=11)
     x = b.input([1, 4, 8, 8])
     y = b.quantised(b.conv(x, (6, 4, 3, 3), pads=[1, 1, 1, 1]), 0.06, 0)
-    z = b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128)
-    return b.save(path, b.quantised(b.conv(z, (3, 6, 1, 1)), 0.013, 7), [1, 3, 8, 8])
+    return b.save(path, b.quantised(b.conv(running_sum(b, y), (3, 6, 1, 1)), 0.1, 7), [1, 3, 8, 8])
 
 
 def test_whole_network_is_one_region(table: Regions, model_case: Callable[[str], ModelCase]) -> None:
@@ -93,9 +97,7 @@ def test_accelerator_and_cpu_parts_mix(table: Regions, tmp_path: Path) -> None:
         x = rng.normal(0, 1, (1, 4, 8, 8)).astype(np.float32)
         (wanted,) = onnx_runtime(path, {"x1": x})
         got = run(tvm.runtime.tensor(x)).numpy()
-        # TVM's and ONNX Runtime's sigmoid are both float: a tie of theirs moves the second convolution by a step
-        assert np.abs(got - wanted).max() <= 0.013 * 1.001
-        assert (got == wanted).mean() > 0.99
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_pipeline_inside_relax_build(table: Regions, tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_pipeline_inside_relax_build(table: Regions, tmp_path: Path) -> None:
     )
     x = np.zeros((1, 4, 8, 8), np.float32)
     (wanted,) = onnx_runtime(path, {"x1": x})
-    np.testing.assert_allclose(machine(executable)["main"](tvm.runtime.tensor(x)).numpy(), wanted, atol=0.0131)
+    np.testing.assert_array_equal(machine(executable)["main"](tvm.runtime.tensor(x)).numpy(), wanted)
 
 
 def test_region_with_several_inputs_and_outputs(table: Regions, tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_region_with_several_inputs_and_outputs(table: Regions, tmp_path: Path) 
     b = QdqBuilder(seed=2)
     x = b.input([1, 4, 6, 6])
     y = b.quantised(b.conv(x, (4, 4, 1, 1)), 0.05, 3)
-    z = b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128)
+    z = running_sum(b, y)
     w = b.quantised(b.conv(y, (4, 4, 3, 3), pads=[1, 1, 1, 1]), 0.11, -5)
     path = b.save(tmp_path / "model.onnx", b.quantised(b.node("Add", [z, w]), 0.12, 1), [1, 4, 6, 6])
     mod = vm.tilewright_pipeline(compiler=table.compile, semantics=ORT)(load_model(path))
@@ -121,7 +123,9 @@ def test_region_with_several_inputs_and_outputs(table: Regions, tmp_path: Path) 
     value = np.random.default_rng(0).normal(0, 1, (1, 4, 6, 6)).astype(np.float32)
     (wanted,) = onnx_runtime(path, {"x1": value})
     got = machine(relax.build(mod, "llvm"))["main"](tvm.runtime.tensor(value)).numpy()
+    # ONNX Runtime adds int8 tensors that a model is given in float32, those of its own layers in integers
     assert np.abs(got - wanted).max() <= 0.12 * 1.001
+    assert (got == wanted).mean() > 0.95
 
 
 _FRESH = """
@@ -133,8 +137,7 @@ from tilewright.config import PRESETS
 from tilewright.jit.relax import vm
 
 def run(artifact, inputs):
-    shape = (1, 8, 8, 6) if artifact == b"region 0" else (1, 8, 8, 3)
-    return [np.full(shape, 9, np.int8)]
+    return [np.full((1, 6, 8, 8), 1, np.int8) if artifact == b"region 0" else np.full((1, 3, 8, 8), 9, np.float32)]
 
 vm.register_runner(run)
 main = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())["main"]
@@ -152,7 +155,7 @@ def test_exports_and_reloads_in_a_fresh_process(table: Regions, tmp_path: Path) 
         [sys.executable, "-c", _FRESH, str(library)], capture_output=True, text=True, cwd=REPOSITORY, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == pytest.approx((9 - 7) * 0.013, rel=1e-5)
+    assert float(done.stdout) == 9
 
 
 def test_region_to_graph_of_a_users_own_module(tmp_path: Path) -> None:
@@ -161,7 +164,7 @@ def test_region_to_graph_of_a_users_own_module(tmp_path: Path) -> None:
     mod = partition_for_tilewright(from_onnx(model), semantics=ORT)
     graphs = [region_to_graph(function, name) for name, function in regions(mod).items()]
     assert sorted(graph.name for graph in graphs) == ["tilewright_0", "tilewright_1"]
-    assert [[op.kind for op in graph.ops] for graph in graphs] == [["Conv2D"], ["Conv2D"]]
+    assert [[op.kind for op in graph.ops if op.kind.endswith("Conv2D")] for graph in graphs] == [["Conv2D"]] * 2
 
 
 _FIRST = """
@@ -212,12 +215,15 @@ def test_device_and_reports(tmp_path: Path) -> None:
     (placed,) = placements
     assert (placed.config, placed.device) == ("tiny", "hls")
     assert placed.regions == {"tilewright_0": {"Conv2D": 1}, "tilewright_1": {"Conv2D": 1}}
-    assert placed.left == {"quantize": 2, "dequantize": 2, "sigmoid": 1, "permute_dims": 2}
-    first, *listed, last = str(placed).splitlines()
-    assert first == "2 regions for tiny on hls"
-    assert listed == ["  tilewright_0: Conv2D", "  tilewright_1: Conv2D"]
-    assert last.startswith("  TVM keeps: ")
-    assert "2 dequantize" in last
+    assert placed.left == {"dequantize": 1, "cumsum": 1}
+    assert placed.reasons == {"cumsum: ONNX has no operator for it": 1}
+    assert str(placed).splitlines() == [
+        "2 regions for tiny on hls",
+        "  tilewright_0: Conv2D",
+        "  tilewright_1: Conv2D",
+        "  TVM keeps: dequantize, cumsum",
+        "    1 cumsum: ONNX has no operator for it",
+    ]
     run = machine(relax.build(done, "llvm"))["main"]
     x = tvm.runtime.tensor(np.zeros((1, 4, 8, 8), np.float32))
     own = SimDevice(PRESETS["tiny"])
@@ -253,11 +259,11 @@ def test_an_unknown_device_is_refused_before_anything_is_compiled() -> None:
 
 
 def test_a_batch_runs_image_by_image(tmp_path: Path) -> None:
-    """Accelerator and CPU parts of a module of three images; a mean over the batch stays with TVM."""
+    """Accelerator and CPU parts of a module of three images."""
     b = QdqBuilder(seed=13)
     x = b.input([3, 4, 8, 8])
     y = b.quantised(b.conv(x, (6, 4, 3, 3), pads=[1, 1, 1, 1]), 0.06, 0)
-    z = b.quantised(b.conv(b.quantised(b.node("Sigmoid", [y]), 1 / 256, -128), (6, 6, 1, 1)), 0.013, 7)
+    z = b.quantised(b.conv(running_sum(b, y), (6, 6, 1, 1)), 0.1, 7)
     path = b.save(tmp_path / "batch.onnx", b.quantised(b.node("Add", [y, z]), 0.07, 1), [3, 6, 8, 8])
     value = np.random.default_rng(0).normal(0, 1, (3, 4, 8, 8)).astype(np.float32)
     (wanted,) = onnx_runtime(path, {"x1": value})
@@ -268,8 +274,7 @@ def test_a_batch_runs_image_by_image(tmp_path: Path) -> None:
     with runtime.collect_reports() as reports:
         got = run(tvm.runtime.tensor(value)).numpy()
     assert [report.inferences for report in reports] == [3, 3]
-    assert np.abs(got - wanted).max() <= 0.07 * 1.001
-    assert (got == wanted).mean() > 0.99
+    np.testing.assert_array_equal(got, wanted)
 
 
 def test_a_batch_of_tflite_is_exact(tmp_path: Path) -> None:
