@@ -57,7 +57,7 @@ def mixed_model(path: Path) -> Path:
     """A convolution, a softmax that has no exact integer lowering, and another convolution."""
     b = QdqBuilder(seed=3)
     y = b.quantised(b.conv(b.input([1, 4, 6, 6]), (8, 4, 3, 3), pads=[1, 1, 1, 1]), 0.05, 3)
-    z = b.quantised(b.node("Softmax", [y], axis=1), 1 / 256, -128)
+    z = b.quantised(b.node("Softmax", [y], axis=2), 1 / 256, -128)
     return b.save(path, b.quantised(b.conv(z, (4, 8, 1, 1)), 0.02, -5), [1, 4, 6, 6])
 
 

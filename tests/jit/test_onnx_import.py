@@ -244,10 +244,10 @@ def test_what_is_not_claimed_says_why(tmp_path: Path) -> None:
     builder = QdqBuilder()
     x = builder.input([1, 4, 6, 6])
     y = builder.quantised(builder.conv(x, (5, 4, 3, 3)), 0.06, 0)
-    y = builder.quantised(builder.node("Softmax", [y], axis=1), 1 / 256, -128)
+    y = builder.quantised(builder.node("Softmax", [y], axis=2), 1 / 256, -128)
     model = import_model(builder.save(tmp_path / "model.onnx", y, [1, 5, 4, 4]))
     reasons = {name.rstrip("0123456789"): reason for name, reason in model.host_ops}
-    assert "a softmax over axis 1" in reasons["softmax"]
+    assert "a softmax over axis 2" in reasons["softmax"]
     assert "conv" not in reasons
 
 

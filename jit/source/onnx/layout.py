@@ -36,7 +36,7 @@ def orders(prepared: Prepared) -> dict[str, tuple[int, ...] | None]:
     last: list[str] = []
     for node in prepared.nodes:
         read = [t for t in node.reads if t not in prepared.constants]
-        if node.kind in _KEPT:
+        if node.kind in _KEPT or _is_over_channels(prepared, node):
             for name in (*read, *node.makes):
                 if _rank(prepared, name) == _rank(prepared, node.makes[0]):
                     parent[find(name)] = find(node.makes[0])
@@ -55,6 +55,14 @@ def orders(prepared: Prepared) -> dict[str, tuple[int, ...] | None]:
         image = root in leading or (rank == 4 and root not in trailing)
         found[name] = ((0, *range(2, rank), 1) if rank in (3, 4) else None) if image else None
     return found
+
+
+def _is_over_channels(prepared: Prepared, node: Node) -> bool:
+    """Whether a softmax is over the second of three axes or more, and no others."""
+    if node.kind != "QLinearSoftmax" or int(node.attribute("opset")) < 13:
+        return False
+    rank = _rank(prepared, node.inputs[0])
+    return rank > 2 and int(node.attribute("axis", -1)) % rank == 1
 
 
 def _rank(prepared: Prepared, name: str) -> int:

@@ -107,23 +107,26 @@ def merges(site: Site) -> bool:
 
 
 def qlinear_softmax(site: Site) -> str:
-    """QLinearSoftmax(x, sx, zx, sy, zy) of uint8 over the last axis: a float32 table of exponentials."""
+    """QLinearSoftmax(x, sx, zx, sy, zy) of uint8 over the last axis, or the channels of an image: a float32 table of
+    exponentials."""
     name, node = site.input(0), site.node
     spec, rank, opset = site.values.specs[name], len(site.shape(name)), int(node.attribute("opset"))
     axis = int(node.attribute("axis", -1 if opset >= 13 else 1)) % max(1, rank)
     if spec.dtype != "uint8" or site.is_signed():
         raise Unsupported("a softmax of int8, whose results ONNX Runtime lets wrap")
-    if rank == 0 or axis != rank - 1 or spec.order is not None:
+    last = rank - 1 if spec.order is None else spec.order[-1]
+    if rank == 0 or axis != last or (spec.order is not None and opset < 13):
         raise Unsupported(f"a softmax over axis {axis} of shape {site.shape(name)}")
     require_alike(site, name)
-    x = replace(site.values.stack(name), quantisation=site.quantisation(1, 2, spec.dtype))
+    held = site.values.stack(name) if spec.order is None else site.values.chip(name)
+    x = replace(held, quantisation=site.quantisation(1, 2, spec.dtype))
     out, scale = site.output(3, 4), np.float32(site.constant(1).reshape(()))
-    table = exponentials(scale, site.shape(name)[-1])
+    table = exponentials(scale, site.shape(name)[axis])
     factor = float(np.floor(np.float32(1) / np.float32(out.quantisation.scale)))
     zero_point = out.quantisation.zero_point + 128
-    if not 0 < float(table[-1]) * max(factor, site.shape(name)[-1]) < float(np.finfo(np.float32).max):
+    if not 0 < float(table[-1]) * max(factor, site.shape(name)[axis]) < float(np.finfo(np.float32).max):
         raise Unsupported("a softmax whose sums leave float32")
-    _compare_softmax(site, table, factor, zero_point)
+    _compare_softmax(site, axis, table, factor, zero_point)
     site.report_exact(x.shape[3])
     return site.emit(
         TableSoftmax, [x.name], x.shape, out.quantisation, table=tuple(table.tolist()), factor=factor,
@@ -131,16 +134,16 @@ def qlinear_softmax(site: Site) -> str:
     )  # fmt: skip
 
 
-def _compare_softmax(site: Site, table: np.ndarray, factor: float, zero_point: int) -> None:
+def _compare_softmax(site: Site, axis: int, table: np.ndarray, factor: float, zero_point: int) -> None:
     """Raises Unsupported unless ONNX Runtime's kernel gives the same for rows of any spread."""
     name, result = site.input(0), site.node.outputs[0]
     run = interpreters.load("onnxruntime", cut(site.prepared, [site.node], [name], [result], {}), site.name)
     rng, shape = np.random.default_rng(0), site.shape(name)
     for spread in (256, 32, 1):
-        low = rng.integers(0, 257 - spread, (*shape[:-1], 1))
+        low = rng.integers(0, 257 - spread, [1 if a == axis else n for a, n in enumerate(shape)])
         x = (low + rng.integers(0, spread, shape)).astype(np.uint8)
-        wanted = run([x])[0] ^ np.uint8(128)
-        if (host.softmax_by_table((x ^ 128).view(np.int8), table, factor, zero_point) != wanted.view(np.int8)).any():
+        given, wanted = ((np.moveaxis(y, axis, -1) ^ np.uint8(128)).view(np.int8) for y in (x, run([x])[0]))
+        if (host.softmax_by_table(given, table, factor, zero_point) != wanted).any():
             raise Unsupported("a softmax whose float32 sums are not known")
 
 

@@ -66,6 +66,11 @@ def parts(b: QdqBuilder, x: str) -> str:
     return b.quantised(b.node("Sub", split(b, x)), 0.1, 0)
 
 
+def shares(b: QdqBuilder, x: str) -> str:
+    """A softmax over the channels, as in the boxes of YOLO, for which ONNX Runtime has a kernel of integers."""
+    return b.quantised(b.conv(b.quantised(b.node("Softmax", [x], axis=1), 1 / 256, -128), (1, 8, 1, 1)), 0.02, 0)
+
+
 def upsampled(b: QdqBuilder, x: str) -> str:
     scales = b.constant(np.array([1, 1, 2, 2], np.float32))
     options = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
@@ -92,7 +97,8 @@ def interrupted(b: QdqBuilder, x: str) -> str:
 #: each with the shape of its result
 NETS: dict[Net, list[int]] = {
     hard_swish: [1, 8, 6, 6], silu: [1, 8, 6, 6], concat: [1, 16, 6, 6], mean: [1, 8, 1, 1], parts: [1, 4, 6, 6],
-    upsampled: [1, 8, 12, 12], classified: [1, 5], turned: [1, 6, 6, 8], interrupted: [1, 8, 6, 6],
+    shares: [1, 1, 6, 6], upsampled: [1, 8, 12, 12], classified: [1, 5], turned: [1, 6, 6, 8],
+    interrupted: [1, 8, 6, 6],
 }  # fmt: skip
 QUIET = ("QuantizeLinear", "DequantizeLinear")
 LEFT = (mean, interrupted)  #: have one operator that is not the accelerator's
