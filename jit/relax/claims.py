@@ -8,6 +8,7 @@ accelerator's as a whole.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tilewright.jit.defects import why_not
 from tilewright.jit.errors import ModelError, NeedsHost, PlaceError
 from tilewright.jit.graph import Graph, Interpreted
 from tilewright.jit.importer import lower_source
-from tilewright.jit.relax import compat
+from tilewright.jit.relax import compat, compat_passes
 from tilewright.jit.relax.compat import Expr, Var
 from tilewright.jit.relax.line import Line, Stretch
 from tilewright.jit.relax.model import Model
@@ -35,9 +36,10 @@ _NOTHING = "no operator of the accelerator beside it"
 class Claims:
     """The stretches of a function, and for each operator that TVM keeps the reason."""
 
-    def __init__(self, function: Expr, config: Config | None) -> None:
-        self.line, self._config = Line.of(function), config
-        self._sums = biases(self.line.bound, self.line.users)
+    def __init__(self, function: Expr, config: Config | None, attributes: Mapping[str, str]) -> None:
+        """``attributes``: of the functions that the stretches of the accelerator become."""
+        self.line, self._config, self._attributes = Line.of(function), config, attributes
+        self._functions: dict[tuple[Var, ...], Expr] = {}
         self.left: dict[Var, str] = {}
         for var in self.line.solid:
             try:
@@ -66,12 +68,20 @@ class Claims:
             if names[var] not in _QUIET or reason not in telling
         )
 
+    def function(self, stretch: Stretch) -> Expr:
+        """A stretch of the accelerator as a function of its own."""
+        return self._functions[tuple(stretch.members)]
+
     def _given_back(self, stretch: Stretch) -> dict[Var, str]:
         """The operators of a stretch that the accelerator does not take, and why."""
+        bound = [binding for binding in self.line.bindings if binding.var in stretch.all]
+        function, new = compat_passes.function_of(
+            stretch.inputs, bound, stretch.outputs, self._attributes, self.line.handed_over(stretch)
+        )
+        self._functions[tuple(stretch.members)] = function
         everything = dict.fromkeys(stretch.members)
-        model, content = written(self.line, stretch, self._sums)
         try:
-            graph = read(content, "main")
+            origin, graph = read(function, "main")
             foreign = {i: op.reason for op in graph.ops if isinstance(op, Interpreted) for i in op.covers}
             found = foreign or self._refused(graph)
         except PlaceError as error:
@@ -80,7 +90,8 @@ class Claims:
             return self._not_run(stretch.members) or dict.fromkeys(everything, str(error))
         if found is None:
             return dict.fromkeys(everything, _NOTHING)
-        back = {var: reason for i, reason in found.items() for var in model.origin[i] if var in everything}
+        reasons = {var: reason for i, reason in found.items() for var in origin[i]}
+        back = {var: reasons[new[var]] for var in everything if new[var] in reasons}
         return back or dict.fromkeys(everything, next(iter(found.values()), "")) if found else {}
 
     def _not_run(self, members: list[Var]) -> dict[Var, str]:
@@ -121,15 +132,10 @@ def written(line: Line, stretch: Stretch, sums: dict[Var, tuple[Var, Expr]]) -> 
     return model, raised(stretch.inputs, model, stretch.outputs, stretch.members)
 
 
-def read(content: Any, name: str) -> Graph:
-    """The graph of a written model."""
-    return lower_source(OnnxSource(Path(name), content=content.SerializeToString()), {}).graph
-
-
-def region_graph(function: Expr, name: str) -> Graph:
-    """The graph of a function all of which is the accelerator's."""
+def read(function: Expr, name: str) -> tuple[list[set[Var]], Graph]:
+    """The graph of a function, written as ONNX; of each operator of that, the variables that it computes."""
     line = Line.of(function)
     (whole,) = line.stretches(())
     stretch = replace(whole, inputs=line.inputs, outputs=line.results)
-    _, content = written(line, stretch, biases(line.bound, line.users))
-    return read(content, name)
+    model, content = written(line, stretch, biases(line.bound, line.users))
+    return model.origin, lower_source(OnnxSource(Path(name), content=content.SerializeToString()), {}).graph

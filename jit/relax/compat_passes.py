@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tvm
 from tvm import relax
 from tvm.ir import IRModule
@@ -15,10 +16,12 @@ from tilewright.jit.relax.compat import (
     Expr,
     Pattern,
     Var,
+    array,
     attribute,
     bindings,
     call_like,
     callee,
+    constant,
     fields,
     functions,
     is_call,
@@ -182,15 +185,41 @@ class Rewriter:
 
 
 def function_of(
-    inputs: Sequence[Var], bound: Iterable[Binding], outputs: Sequence[Var], attributes: Mapping[str, str]
-) -> Expr:
-    """A function of its own that takes ``inputs`` and gives ``outputs``, a tuple if there are several."""
+    inputs: Sequence[Var],
+    bound: Iterable[Binding],
+    outputs: Sequence[Var],
+    attributes: Mapping[str, str],
+    handed_over: Mapping[Var, Expr],
+) -> tuple[Expr, dict[Var, Expr]]:
+    """A function of its own that takes ``inputs`` and gives ``outputs``, a tuple if there are several; and the new
+    variable of each old one.
+
+    ``handed_over``: int8 inputs that become uint8 first, each with a dequantize of it.
+    """
     params = [relax.Var(str(var.name), var.ty) for var in inputs]
     rewriter = Rewriter(IRModule({"main": relax.Function(params, relax.Tuple([]))}))
     rewriter.mapping = dict(zip(inputs, params, strict=True))
     result = relax.Tuple(list(outputs)) if len(outputs) > 1 else outputs[0]
-    made = rewriter.write(lambda: rewriter.repeat(bound), lambda _: rewriter.lookup(result))["main"]
-    return _unnamed(made).with_attrs(dict(attributes))
+
+    def body() -> None:
+        for var, call in handed_over.items():
+            real = rewriter.emit(rewriter.rebuild(call))
+            axis = int(call.attrs.axis)
+            rewriter.mapping[var] = rewriter.emit(relax.op.quantize(real, call.args[1], _as_uint8(call), axis, "uint8"))
+        for binding in bound:
+            value = rewriter.rebuild(binding.value)
+            if is_call(binding.value) and binding.value.args and binding.value.args[0] in handed_over:
+                value = call_like(value, [value.args[0], value.args[1], _as_uint8(value)])
+            if binding.var not in rewriter.mapping:
+                rewriter.mapping[binding.var] = rewriter.emit(value, binding.name)
+
+    made = rewriter.write(body, lambda _: rewriter.lookup(result))["main"]
+    return _unnamed(made).with_attrs(dict(attributes)), rewriter.mapping
+
+
+def _as_uint8(call: Expr) -> Expr:
+    """The zero point of a dequantize of int8, of the same numbers held as uint8."""
+    return constant((array(call.args[2]).astype(np.int64) + 128).astype(np.uint8))
 
 
 def packed_call(name: str, args: Sequence[Expr], like: Expr) -> Expr:

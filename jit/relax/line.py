@@ -122,6 +122,21 @@ class Line:
             outputs=list(dict.fromkeys(t for t in wanted if self.owner(t) in inside)),
         )  # fmt: skip
 
+    def handed_over(self, stretch: Stretch) -> dict[Var, Expr]:
+        """The int8 inputs that another stretch makes and dequantizes alone read, each with the first of these.
+
+        ONNX Runtime makes uint8 of the int8 tensors that a model quantises itself, and its integer kernels want one
+        type: a stretch has the same kernels as the whole if it reads uint8 too.
+        """
+        found: dict[Var, Expr] = {}
+        for tensor in stretch.inputs:
+            inside = (b.value for b in self.bindings if b.var in stretch.all)
+            calls = [value for value in inside if tensor in filter(compat.is_var, compat.operands(value))]
+            alone = all(compat.op_name(c) == "relax.dequantize" and compat.is_constant(c.args[2]) for c in calls)
+            if tensor in self.bound and compat.dtype(tensor) == "int8" and calls and alone:
+                found[tensor] = calls[0]
+        return found
+
     def ahead(self, members: Iterable[Var]) -> list[Binding]:
         """The free bindings that these read, with those of their own elements, in order; ``members`` themselves not."""
         inside, found = set(members), set()

@@ -12,7 +12,7 @@ from tilewright.jit.errors import FloatModule
 from tilewright.jit.graph import Graph
 from tilewright.jit.relax import compat, compat_passes
 from tilewright.jit.relax.accepted import check_module
-from tilewright.jit.relax.claims import Claims, region_graph
+from tilewright.jit.relax.claims import Claims, read
 from tilewright.jit.relax.extract import batch_of, extract
 from tilewright.jit.relax.passes import unshare_dequantize
 from tilewright.jit.relax.patterns import table
@@ -75,24 +75,22 @@ def partition_for_tilewright(mod: Any, config: Config | str | None = None, seman
         )
     memories = None if config is None else load_config(config)
     if chosen == ONNX_RUNTIME:
-        return outline(mod, Claims(mod["main"], memories))
+        return outline(mod, Claims(mod["main"], memories, {"Codegen": CODEGEN, SEMANTICS_ATTRIBUTE: ONNX_RUNTIME}))
     return merge(fuse(compat.with_main_attribute(mod, BATCH_ATTRIBUTE, str(_batch(mod))), memories))
 
 
 def outline(mod: Any, claims: Claims) -> Any:
     """The module with each stretch of the accelerator as a function that ``main`` calls."""
     rewriter, line = compat_passes.Rewriter(mod), claims.line
-    attributes = {"Codegen": CODEGEN, SEMANTICS_ATTRIBUTE: ONNX_RUNTIME}
 
     def write() -> None:
         accelerated = 0
         for stretch in claims.stretches:
-            bound = [binding for binding in line.bindings if binding.var in stretch.all]
             if not stretch.accelerated:
-                rewriter.repeat(bound)
+                rewriter.repeat(binding for binding in line.bindings if binding.var in stretch.all)
                 continue
-            function = compat_passes.function_of(stretch.inputs, bound, stretch.outputs, attributes)
-            rewriter.call(function, f"{CODEGEN}_{accelerated}", stretch.inputs, stretch.outputs)
+            name = f"{CODEGEN}_{accelerated}"
+            rewriter.call(claims.function(stretch), name, stretch.inputs, stretch.outputs)
             accelerated += 1
         rewriter.repeat(line.bindings_of_result())
 
@@ -112,7 +110,7 @@ def regions(mod: Any) -> dict[str, Any]:
 def region_to_graph(function: Any, name: str = "region") -> Graph:
     """The integer graph of a region function of :func:`partition_for_tilewright`; of a batch, that of one image."""
     if compat.attribute(function, SEMANTICS_ATTRIBUTE) == ONNX_RUNTIME:
-        return region_graph(function, name)
+        return read(function, name)[1]
     return extract(function, name, batch_of(function))
 
 
