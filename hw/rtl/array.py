@@ -15,8 +15,8 @@ class MultiplierArray(Elaboratable):
 
     push, first, unit (stage 6): unit enters the window, which ``first`` clears before; with twin_6 ``second`` enters
     its second half, into which what leaves the first one goes else. vector, window_6 (stage 6): the dense operand.
-    weights, emit_7, window_7 (stage 7). sums (stage 11): int32 in acc order (unit, batch, lane); in window mode the
-    first unit counts.
+    weights, emit_7, window_7 (stage 7; weights with dsp_packing in stage 6). sums (stage 11): int32 in acc order
+    (unit, batch, lane); in window mode the first unit counts.
 
     With dsp_packing two outputs share a multiplier and its operand. In window mode they have none in common:
     stage 7 multiplies for even lanes, and a cycle later for odd lanes. Its sums are all less one (``less``).
@@ -83,7 +83,8 @@ class MultiplierArray(Elaboratable):
         return sums
 
     def _packed(self, m: Module, b: int, dense: Signal, window: list[Signal]) -> list[Signal]:
-        """Stage 8: sums of two products; 9, 10: sums; 11: dense and even sums have waited for the odd ones.
+        """Stage 7: pairs of weights joined; 8: sums of two products; 9, 10: sums; 11: dense and even sums have waited
+        for the odd ones.
 
         Where an operand may come from the window, a register of stage 7 holds what is multiplied there.
         """

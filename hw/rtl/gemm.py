@@ -20,8 +20,8 @@ class Gemm(Elaboratable):
     """The GEMM engine. Stage n is the cycle n cycles after a micro-op's issue slot.
 
     0 issue; 1 loops, micro-op address; 2 micro-op; 3 sums; 4 wrapped act address, act read; 5 wgt read; 6 act
-    data; 7 wgt data, operands; 8 to 11 products and sums (:mod:`array`); 8 acc read; 10 old value; 11 accumulate;
-    12 write, retire.
+    data; 7 wgt data (packed ones in 6, and joined in 7), operands; 8 to 11 products and sums (:mod:`array`); 8 acc
+    read; 10 old value; 11 accumulate; 12 write, retire.
     """
 
     def __init__(self, config: Config, act: ReadPort, acc_read: ReadPort, acc_write: WritePort) -> None:

@@ -134,9 +134,10 @@ class Memories(Elaboratable):
             config.acc_units // config.out_units, 8 * row, config.acc_banks, row // config.beat_bytes,
             ("gemm", "alu_src", "alu_dst"), ("gemm", "alu", "load"),
         )  # fmt: skip
+        # the array has the second register of packed weights: that of the sum of two
         self.wgt = Ram(
             8 * config.wgt_entry_bytes, config.wgt_entries, chunks=config.wgt_entry_bytes // config.beat_bytes,
-            registered=True,
+            registered=not config.dsp_packing,
         )  # fmt: skip
         self.prm = ParameterMemory(config)
         self.uop_gemm = UopMemory(config, Engine.GEMM)

@@ -89,7 +89,7 @@ def dot_pair(
     m: Module, name: str, taps: int, weight_bits: int, x: Value, w0: Value, w1: Value, late: Value, firsts: Value,
     seconds: Value,
 ) -> tuple[Signal, Signal]:  # fmt: skip
-    """Two dot products with x, each less one, four cycles later, on one multiplier per tap.
+    """Two dot products with x, each less one, four cycles later, on one multiplier per tap; weights a cycle before x.
 
     ``late``, three cycles later: the second is that of the x given a cycle later instead. ``firsts`` at that time: the
     first products of this x and of the next; ``seconds``, a cycle after it: their second products.

@@ -6,7 +6,8 @@
 #include "verilated.h"
 
 namespace {
-constexpr int TAPS = 4, LATENCY = 3, KEPT = LATENCY + 2, BITS = WEIGHT_BITS;
+// LATENCY: from x; the weights of a set are given a cycle before its x
+constexpr int TAPS = 4, LATENCY = 3, KEPT = LATENCY + 3, BITS = WEIGHT_BITS;
 
 struct Operands {
     int32_t x[TAPS], w0[TAPS], w1[TAPS];
@@ -27,12 +28,14 @@ extern "C" int64_t check_tap(int tap, int mode, int64_t sets) {
     Vpair top{&context};
     Operands recent[KEPT] = {};
     uint64_t random = 0x9E3779B97F4A7C15ULL;
-    for (int64_t i = 0; i < sets + LATENCY; i++) {
+    uint32_t next_x = 0;
+    for (int64_t i = 0; i < sets + LATENCY + 1; i++) {
         Operands& now = recent[i % KEPT];
-        const int64_t first = i - LATENCY;  // the set whose first sum stands at the output after this cycle
+        const int64_t first = i - LATENCY - 1;  // the set whose first sum stands at the output after this cycle
         const bool second = first & 1;
         top.late = mode == 1, top.firsts = mode == 2 && !second, top.seconds = mode == 2 && second;
-        uint32_t x = 0, w0 = 0, w1 = 0;
+        uint32_t w0 = 0, w1 = 0;
+        top.x = next_x, next_x = 0;
         for (int k = 0; k < TAPS; k++) {
             random ^= random << 13, random ^= random >> 7, random ^= random << 17;
             const uint64_t least = 1u << 7 | 1ull << (7 + BITS) | 1ull << (7 + 2 * BITS);
@@ -40,11 +43,11 @@ extern "C" int64_t check_tap(int tap, int mode, int64_t sets) {
             now.x[k] = Operands::narrow(drawn, 8);
             now.w0[k] = Operands::narrow(drawn >> 8, BITS);
             now.w1[k] = Operands::narrow(drawn >> (8 + BITS), BITS);
-            x |= uint32_t(now.x[k] & 0xFF) << (8 * k);
+            next_x |= uint32_t(now.x[k] & 0xFF) << (8 * k);
             w0 |= (uint32_t(now.w0[k]) & ((1u << BITS) - 1)) << (BITS * k);
             w1 |= (uint32_t(now.w1[k]) & ((1u << BITS) - 1)) << (BITS * k);
         }
-        top.x = x, top.w0 = w0, top.w1 = w1;
+        top.w0 = w0, top.w1 = w1;
         top.clk = 0, top.eval();
         top.clk = 1, top.eval();
         if (first < 0 || first >= sets) continue;

@@ -5,6 +5,8 @@
 //
 // Adders take a carry in, so a sum of terms less one each is less one too.
 //
+// The weights come a cycle before x: two of them are joined by the slice's own adder, into its register.
+//
 // Stages: sums of two taps, of more, of all, then a wait. With ``late`` (stage of the sums) the second result belongs to
 // the operands that came a cycle later and skips the wait: so the two rows may have activations of their own. With
 // ``firsts`` the results are the first products of these operands and of the next, and with ``seconds`` a cycle later their
@@ -39,11 +41,13 @@ module tw_dot_pair #(
     genvar i, n;
     generate
         for (i = 0; i < TAPS / 2; i = i + 1) begin : pairs
-            wire signed [47:0] first = START
-                + pack(w1[WEIGHT_BITS*2*i +: WEIGHT_BITS], w0[WEIGHT_BITS*2*i +: WEIGHT_BITS]) * $signed(x[16*i +: 8]);
-            always @(posedge clk)
-                taps[i] <= first + pack(w1[WEIGHT_BITS*(2*i+1) +: WEIGHT_BITS], w0[WEIGHT_BITS*(2*i+1) +: WEIGHT_BITS])
-                    * $signed(x[16*i+8 +: 8]);
+            reg signed [24:0] even, odd;
+            wire signed [47:0] first = START + even * $signed(x[16*i +: 8]);
+            always @(posedge clk) begin
+                even <= pack(w1[WEIGHT_BITS*2*i +: WEIGHT_BITS], w0[WEIGHT_BITS*2*i +: WEIGHT_BITS]);
+                odd <= pack(w1[WEIGHT_BITS*(2*i+1) +: WEIGHT_BITS], w0[WEIGHT_BITS*(2*i+1) +: WEIGHT_BITS]);
+                taps[i] <= first + odd * $signed(x[16*i+8 +: 8]);
+            end
             wire [15:0] low = {~taps[i][15], taps[i][14:0]};
             wire [15:0] high = taps[i][31:16];
             assign node0[TAPS/2+i] = $signed(low);
