@@ -19,7 +19,9 @@ from tilewright.isa.registers import (
 
 
 class ControlPort(Elaboratable):
-    """The AXI4-Lite slave: one access at a time; a write takes effect in the cycle after its handshake.
+    """The AXI4-Lite slave: one access at a time; a write takes effect in the cycle after its later handshake.
+
+    No output hangs on an input of the same cycle (AXI A3.2.1).
 
     write, write_address, write_data: pulse. read_address with ``came``; ``look`` two cycles after it, in which
     read_data is what stands there, so that the address can be decoded and the value found into registers.
@@ -39,23 +41,32 @@ class ControlPort(Elaboratable):
         self.read_data = Signal(32)
 
     def elaborate(self, platform: object) -> Module:
-        """Write: both halves taken in one cycle. Read: address, decoded, look up, data."""
+        """Write: a half that is there waits for the other. Read: address, decoded, look up, data."""
         m = Module()
         taken, looks = Signal(), Signal()
+        address_waits, data_waits = Signal(), Signal()
+        has_address, has_data = Signal(), Signal()
         m.d.comb += [
-            taken.eq(self.awvalid & self.wvalid & (~self.bvalid | self.bready)),
-            self.awready.eq(taken),
-            self.wready.eq(taken),
-            self.arready.eq(~self.came & ~looks & ~self.look & (~self.rvalid | self.rready)),
-        ]
+            self.awready.eq(~address_waits & ~self.bvalid), self.wready.eq(~data_waits & ~self.bvalid),
+            has_address.eq(address_waits | (self.awvalid & self.awready)),
+            has_data.eq(data_waits | (self.wvalid & self.wready)),
+            taken.eq(has_address & has_data),
+            self.arready.eq(~self.came & ~looks & ~self.look & ~self.rvalid),
+        ]  # fmt: skip
         m.d.sync += [
+            address_waits.eq(has_address & ~taken),
+            data_waits.eq(has_data & ~taken),
             self.write.eq(taken),
             self.came.eq(self.arvalid & self.arready),
             looks.eq(self.came),
             self.look.eq(looks),
         ]
+        with m.If(self.awready):
+            m.d.sync += self.write_address.eq(self.awaddr)
+        with m.If(self.wready):
+            m.d.sync += self.write_data.eq(self.wdata)
         with m.If(taken):
-            m.d.sync += [self.write_address.eq(self.awaddr), self.write_data.eq(self.wdata), self.bvalid.eq(1)]
+            m.d.sync += self.bvalid.eq(1)
         with m.Elif(self.bready):
             m.d.sync += self.bvalid.eq(0)
         with m.If(self.arvalid & self.arready):

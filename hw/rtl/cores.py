@@ -63,7 +63,7 @@ class Window(Elaboratable):
         m.submodules.doorbells = self.bells = bells = Doorbells(len(cores))
         for core, ring, hear, there in zip(cores, bells.ring, bells.hear, bells.there):
             m.d.comb += [ring.eq(core["bell_ring"]), hear.eq(core["bell_hear"]), core["bell_there"].eq(there)]
-            for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
+            for name in ("awprot", "wstrb", "arprot"):
                 m.d.comb += core[f"s_axil_{name}"].eq(self.port[f"s_axil_{name}"][: len(core[f"s_axil_{name}"])])
         self._write(m, cores)
         self._read(m, cores)
@@ -73,43 +73,54 @@ class Window(Elaboratable):
 
     def _write(self, m: Module, cores: list[dict[str, Signal]]) -> None:
         p = self.port
-        meant = self._meant(p["s_axil_awaddr"])
+        address = Signal.like(p["s_axil_awaddr"], name="write_address", reset_less=True)
+        data = Signal.like(p["s_axil_wdata"], name="write_data", reset_less=True)
+        meant = self._meant(address)
         busy, asked, taken = Signal(name="writing"), Signal(name="write_asked"), Signal(name="write_taken")
+        address_waits, data_waits = Signal(), Signal()
         to = Signal(len(cores), name="write_to")
         m.d.comb += [
-            asked.eq(p["s_axil_awvalid"] & p["s_axil_wvalid"] & ~busy),
+            p["s_axil_awready"].eq(~address_waits & ~busy), p["s_axil_wready"].eq(~data_waits & ~busy),
+            asked.eq(address_waits & data_waits),
             taken.eq(asked & self._of(meant, cores, "awready", otherwise=1)),
-            p["s_axil_awready"].eq(taken), p["s_axil_wready"].eq(taken),
             p["s_axil_bvalid"].eq(busy & self._of(to, cores, "bvalid", otherwise=1)), p["s_axil_bresp"].eq(0),
         ]  # fmt: skip
+        with m.If(p["s_axil_awready"]):
+            m.d.sync += [address.eq(p["s_axil_awaddr"]), address_waits.eq(p["s_axil_awvalid"])]
+        with m.If(p["s_axil_wready"]):
+            m.d.sync += [data.eq(p["s_axil_wdata"]), data_waits.eq(p["s_axil_wvalid"])]
         for c, core in enumerate(cores):
             m.d.comb += [
+                core["s_axil_awaddr"].eq(address), core["s_axil_wdata"].eq(data),
                 core["s_axil_awvalid"].eq(asked & meant[c]), core["s_axil_wvalid"].eq(asked & meant[c]),
                 core["s_axil_bready"].eq(busy & to[c] & p["s_axil_bready"]),
             ]  # fmt: skip
         forgets = next(register.offset for register in SHARED if register.name == "DOORBELLS")
-        m.d.sync += self.bells.forget.eq(taken & (p["s_axil_awaddr"] == forgets))
+        m.d.sync += self.bells.forget.eq(taken & (address == forgets))
         with m.If(taken):
-            m.d.sync += [busy.eq(1), to.eq(meant)]
+            m.d.sync += [busy.eq(1), to.eq(meant), address_waits.eq(0), data_waits.eq(0)]
         with m.Elif(p["s_axil_bvalid"] & p["s_axil_bready"]):
             m.d.sync += busy.eq(0)
 
     def _read(self, m: Module, cores: list[dict[str, Signal]]) -> None:
         p = self.port
-        meant = self._meant(p["s_axil_araddr"])
+        address = Signal.like(p["s_axil_araddr"], name="read_address", reset_less=True)
+        meant = self._meant(address)
         busy, asked, taken = Signal(name="reading"), Signal(name="read_asked"), Signal(name="read_taken")
         source, shared = Signal(len(cores), name="read_from"), Signal(32, name="shared_data")
         # as in a core, an address is looked at in a register: what was acknowledged just before is no longer seen
         found, looked = Signal(len(SHARED), name="shared_found"), Signal(name="shared_looked")
         m.d.comb += [
-            asked.eq(p["s_axil_arvalid"] & ~busy),
+            p["s_axil_arready"].eq(~asked & ~busy),
             taken.eq(asked & self._of(meant, cores, "arready", otherwise=1)),
-            p["s_axil_arready"].eq(taken),
             p["s_axil_rvalid"].eq(busy & self._of(source, cores, "rvalid", otherwise=looked)), p["s_axil_rresp"].eq(0),
             p["s_axil_rdata"].eq(self._of(source, cores, "rdata", otherwise=shared)),
         ]  # fmt: skip
+        with m.If(p["s_axil_arready"]):
+            m.d.sync += [address.eq(p["s_axil_araddr"]), asked.eq(p["s_axil_arvalid"])]
         for c, core in enumerate(cores):
             m.d.comb += [
+                core["s_axil_araddr"].eq(address),
                 core["s_axil_arvalid"].eq(asked & meant[c]),
                 core["s_axil_rready"].eq(busy & source[c] & p["s_axil_rready"]),
             ]
@@ -124,7 +135,9 @@ class Window(Elaboratable):
         with m.If(busy & ~looked):
             m.d.sync += shared.eq(value)
         with m.If(taken):
-            m.d.sync += [busy.eq(1), source.eq(meant), found.eq(Cat(p["s_axil_araddr"] == r.offset for r in SHARED))]
+            m.d.sync += [
+                busy.eq(1), source.eq(meant), found.eq(Cat(address == r.offset for r in SHARED)), asked.eq(0),
+            ]  # fmt: skip
         with m.Elif(p["s_axil_rvalid"] & p["s_axil_rready"]):
             m.d.sync += [busy.eq(0), looked.eq(0)]
 

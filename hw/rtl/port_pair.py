@@ -6,7 +6,7 @@ Where words lie in DRAM, so that a burst of the bus is one burst of as many beat
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Elaboratable, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
 from tilewright.isa.spec import bits_for
@@ -18,8 +18,9 @@ class PortPair(Elaboratable):
     """``bus``: what a core of one port would have for its port, twice as wide; ``ports``: the two.
 
     Addresses and write data go to each port at its own handshake, and the core's comes when both have taken them. Read
-    data and responses come to the core when both ports have them. So each port may lag as it likes, and for neither to
-    wait for the other a port need only buffer what is in flight, which the Config sees to.
+    data and responses come to the core when both ports have them; what one has alone waits here, so that no ready hangs
+    on a valid of the same cycle (AXI A3.2.1). So each port may lag as it likes, and for neither to wait for the other a
+    port need only buffer what is in flight, which the Config sees to.
     """
 
     def __init__(self, config: Config, bus: Master, ports: tuple[Master, Master]) -> None:
@@ -31,8 +32,8 @@ class PortPair(Elaboratable):
         bus, word = self.bus, self.config.axi_bits
         for channel in ("ar", "aw", "w"):
             self._fork(m, channel)
-        for channel in ("r", "b"):
-            self._join(m, channel)
+        read = self._join(m, "r", ("data", "last", "resp"))
+        response = self._join(m, "b", ("resp",))
         for k, port in enumerate(self.ports):
             for channel in ("ar", "aw"):
                 m.d.comb += [
@@ -43,14 +44,14 @@ class PortPair(Elaboratable):
             m.d.comb += [
                 port["wdata"].eq(bus["wdata"].word_select(k, word)), port["wlast"].eq(bus["wlast"]),
                 port["wstrb"].eq(bus["wstrb"].word_select(k, word // 8)),
-                bus["rdata"].word_select(k, word).eq(port["rdata"]),
+                bus["rdata"].word_select(k, word).eq(read[k]["data"]),
             ]  # fmt: skip
-        first, second = self.ports
         m.d.comb += [
-            bus["rlast"].eq(first["rlast"]),
+            bus["rlast"].eq(read[0]["last"]),
             # an error of either: both codes for one have the upper bit set
-            bus["rresp"].eq(first["rresp"] | second["rresp"]), bus["bresp"].eq(first["bresp"] | second["bresp"]),
-        ]  # fmt: skip
+            bus["rresp"].eq(read[0]["resp"] | read[1]["resp"]),
+            bus["bresp"].eq(response[0]["resp"] | response[1]["resp"]),
+        ]
         return m
 
     def _address(self, address: Signal, number: int) -> Value:
@@ -70,11 +71,18 @@ class PortPair(Elaboratable):
             m.d.comb += port[f"{channel}valid"].eq(valid & ~done)
             m.d.sync += done.eq(valid & now & ~both)
 
-    def _join(self, m: Module, channel: str) -> None:
-        first, second = self.ports
-        ready = self.bus[f"{channel}ready"]
-        m.d.comb += [
-            self.bus[f"{channel}valid"].eq(first[f"{channel}valid"] & second[f"{channel}valid"]),
-            first[f"{channel}ready"].eq(ready & second[f"{channel}valid"]),
-            second[f"{channel}ready"].eq(ready & first[f"{channel}valid"]),
-        ]
+    def _join(self, m: Module, channel: str, names: tuple[str, ...]) -> list[dict[str, Value]]:
+        """What each port has for the core: from its pins, or of the beat that came ahead of the other's."""
+        came: list[dict[str, Value]] = []
+        waits = [Signal(name=f"{channel}_waits_{k}") for k in range(2)]
+        has = [waiting | port[f"{channel}valid"] for waiting, port in zip(waits, self.ports)]
+        both = Signal(name=f"{channel}_both")
+        m.d.comb += [both.eq(has[0] & has[1]), self.bus[f"{channel}valid"].eq(both)]
+        for k, (waiting, now, port) in enumerate(zip(waits, has, self.ports)):
+            kept = {n: Signal.like(port[f"{channel}{n}"], name=f"{channel}{n}_{k}", reset_less=True) for n in names}
+            m.d.comb += port[f"{channel}ready"].eq(~waiting)
+            m.d.sync += waiting.eq(now & ~(both & self.bus[f"{channel}ready"]))
+            with m.If(~waiting):
+                m.d.sync += [signal.eq(port[f"{channel}{n}"]) for n, signal in kept.items()]
+            came.append({n: Mux(waiting, signal, port[f"{channel}{n}"]) for n, signal in kept.items()})
+        return came

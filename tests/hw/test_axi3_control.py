@@ -162,8 +162,6 @@ TWINS = {
     "a burst is read as one beat": ("left.eq(p[\"arlen\"])", "left.eq(0)"),
     "a burst is answered at its first beat": ("(p[\"wlast\"] | ~refused)", "1"),
     "an answer has no ID": ("p[\"bid\"].eq(number)", "p[\"bid\"].eq(0)"),
-    "a write is offered twice": ("~complete & p[\"wvalid\"]", "p[\"wvalid\"]"),
-    "a read is asked twice": ("~refused & ~asked", "~refused"),
     "a burst reads a register": ("lite[\"arvalid\"].eq(reading & ~refused & ", "lite[\"arvalid\"].eq(reading & "),
 }  # fmt: skip
 

@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant(
         "the second port's data is not waited for", "bench_ports", "one_port_lags.*slow=1/channel=r", ".",
         "port_pair", "PortPair", ("top",),
-        'first[f"{channel}valid"] & second[f"{channel}valid"]', 'first[f"{channel}valid"]',
+        '.eq(has[0] & has[1]), self.bus[f"{channel}valid"]', '.eq(has[0]), self.bus[f"{channel}valid"]',
     ),
     Mutant(
         "both ports write the even words", "bench_ports", "each_port_pauses", ".",
@@ -187,6 +187,6 @@ MUTANTS = (
     Mutant(
         "an error of the second port is lost", "bench_ports", "an_error_of_one_port.*port=1.*what=fetch", ".",
         "port_pair", "PortPair", ("top",),
-        'first["rresp"] | second["rresp"]', 'first["rresp"]',
+        'read[0]["resp"] | read[1]["resp"]', 'read[0]["resp"]',
     ),
 )  # fmt: skip

@@ -29,16 +29,22 @@ def test_the_pair_keeps_the_rules(version: int, bits: int, burst: int, tmp_path:
     "change",
     [
         (".eq(valid & ~done)", ".eq(valid)"),  # shown again to a port that has taken it
-        ("both.eq(has[0] & has[1])", "both.eq(has[0] | has[1])"),
+        (
+            '[both.eq(has[0] & has[1]), self.bus[f"{channel}ready"]',
+            '[both.eq(has[0] | has[1]), self.bus[f"{channel}ready"]',
+        ),
         ("done.eq(valid & now & ~both)", "done.eq(now & ~both)"),
         ("done.eq(valid & now & ~both)", "done.eq(valid & now)"),
-        ('first[f"{channel}valid"] & second[f"{channel}valid"]', 'first[f"{channel}valid"]'),
-        ('first[f"{channel}ready"].eq(ready & second[f"{channel}valid"])', 'first[f"{channel}ready"].eq(ready)'),
-        ('second[f"{channel}ready"].eq(ready & first[f"{channel}valid"])', 'second[f"{channel}ready"].eq(ready)'),
+        ('has[1]), self.bus[f"{channel}valid"]', 'has[0]), self.bus[f"{channel}valid"]'),
+        (".eq(~waiting)", ".eq(1)"),  # taken from a port of which something waits
+        ("waiting.eq(now & ~(both", "waiting.eq(~(both"),
+        ('(both & self.bus[f"{channel}ready"])', "both"),  # dropped though the core did not take it
+        ("with m.If(~waiting):", "with m.If(waiting):"),
+        ("Mux(waiting, signal, port", "Mux(~waiting, signal, port"),
         ("Const(number, 1), beats[place:]", "Const(0, 1), beats[place:]"),
         ("beats[:place], Const(number, 1)", "Const(number, 1), beats[:place]"),
-        ('first["rresp"] | second["rresp"]', 'first["rresp"]'),
-        ('first["bresp"] | second["bresp"]', 'second["bresp"]'),
+        ('read[0]["resp"] | read[1]["resp"]', 'read[0]["resp"]'),
+        ('response[0]["resp"] | response[1]["resp"]', 'response[1]["resp"]'),
         ('bus["wdata"].word_select(k, word)', 'bus["wdata"].word_select(0, word)'),
     ],
 )
