@@ -132,6 +132,7 @@ class Alu(Elaboratable):
             # a shift register's output is late; rounding and clamp wait for theirs in registers, which an enable makes
             with m.If(valid[stage - 2] if stage in (14, 15) else Const(1)):
                 m.d.sync += later.word.eq(earlier.word)
+        m.d.sync += mode[2].center(mode[1])
         terms = {n: delay(m, o.term, 1, f"{n}_term_from_1")[1] for n, o in seq.operands.items()}
         wraps = delay(m, wrap_1, 2, "wrap_from_1")
         wrap_3 = wraps[2]

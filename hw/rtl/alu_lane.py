@@ -79,9 +79,10 @@ class AluLane(Elaboratable):
         offset_9, old_9 = register("offset_9", offset_8), register("old_9", self.dst_8)
 
         # stages 9 to 13: the product and what a rounding mode adds
-        now = mode(9)
         half = wire(m, "half", ((1 << shift_9) >> 1)[:64])
-        nudge, wide = now.nudge({"negative": a_9 < 0, "shift": shift_9, "half": half})
+        # registers of the lane's own: the stages' control comes from shift registers, which are slow
+        flags = {r: register(f"{r.name.lower()}_9", flag, unsigned(1)) for r, flag in mode(8).flags.items()}
+        nudge, wide = LaneControl.nudge(flags, {"negative": a_9 < 0, "shift": shift_9, "half": half})
         c_9 = wire(m, "c_9", offset_9 + nudge)
         total = multiply_add(m, "multiply", Cat(*self.valid[8:12]), a_9, b_9, c_9)
         if wide is not None:
@@ -131,13 +132,15 @@ class AluLane(Elaboratable):
 
         # stage 15: clamp around the zero point, or join with the old value
         now = mode(15)
-        r, twice, to_most = Signal(signed(10)), Signal(signed(11)), Signal(signed(12))
+        r, twice = Signal(signed(10)), Signal(signed(11))
         above, under = Signal(), Signal()
         over = beyond_15 | (r_15[9:31] != r_15[31].replicate(22))  # r is not all of it
         m.d.comb += [
             # what the bit that rounds up makes of less than the least is the least at most
-            r.eq(r_15[:10]), twice.eq(Cat(up_15, r)), to_most.eq((now.most << 1) - twice),
-            above.eq(Mux(over, ~sign_15, to_most < 0)), under.eq(Mux(over, sign_15, r < now.least)),
+            # the bit comes late: what it decides is found for both its values
+            r.eq(r_15[:10]), twice.eq(Cat(up_15, r)),
+            above.eq(Mux(over, ~sign_15, (r > now.most) | (up_15 & (r == now.most)))),
+            under.eq(Mux(over, sign_15, r < now.least)),
         ]  # fmt: skip
         narrow = Mux(under, now.lo, Mux(above, now.hi, (twice[:9] + Cat(up_15, now.zero_point))[1:9]))[:8]
         cases = [(now.join == k, expression) for k, expression in enumerate(JOINS)]

@@ -61,11 +61,16 @@ class Fetch(Elaboratable):
         length, after = Signal(range(longest + 1)), Signal(range(longest + 1))  # of the next burst, of the one after it
         spare = Signal(signed(bits_for(c.fetch_beats + 1) + 2), init=c.fetch_beats)
         phase = Signal(range(per_beat)) if per_beat > 1 else Const(0, 1)  # where dispatch stands in its beat
-        freed = Signal(range(per_word // per_beat + 2))
+        freed, freed_next = (Signal(range(per_word // per_beat + 2), name=n) for n in ("freed", "freed_next"))
+        after_next = Signal.like(after)
+        gained = Signal(signed(len(spare)))  # freed - after
+        phase_next = (phase + per_word)[: len(phase)] if per_beat > 1 else phase
         tail, full_left = left[:shift], left[shift:]
         m.d.comb += [
             length.eq(Mux(more, longest, tail)),
             freed.eq((phase + per_word) // per_beat),
+            freed_next.eq((phase_next + per_word) // per_beat),
+            after_next.eq(Mux(several & (full_left != 2), longest, Mux(several, tail, 0))),
             self.request.eq(some & ~spare[-1] & ~self.stop),
             self.request_length.eq(length - 1),
         ]
@@ -75,27 +80,34 @@ class Fetch(Elaboratable):
         m.d.sync += spare.eq(
             Mux(
                 self.granted,
-                Mux(self.dispatched, spare + freed - after, less),
+                Mux(self.dispatched, spare + gained, less),
                 Mux(self.dispatched, spare + freed, spare),
+            )
+        )
+        m.d.sync += gained.eq(
+            Mux(
+                self.granted,
+                Mux(self.dispatched, freed_next - after_next, freed - after_next),
+                Mux(self.dispatched, freed_next - after, gained),
             )
         )
         if per_beat > 1:
             with m.If(self.dispatched):
-                m.d.sync += phase.eq(phase + per_word)
+                m.d.sync += phase.eq(phase_next)
         with m.If(self.granted):
             m.d.sync += [
                 left.eq(Mux(more, left - longest, 0)), several.eq(several & (full_left != 2)), more.eq(several),
-                after.eq(Mux(several & (full_left != 2), longest, Mux(several, tail, 0))),
+                after.eq(after_next),
                 some.eq(several | (more & (tail != 0))),
                 self.request_address.eq(self.request_address + longest),
             ]  # fmt: skip
 
         # FIFO: a beat fills per_beat neighbouring banks of one row
-        first = Signal(position_bits)  # granule that the next instruction starts with
+        first, next_first = Signal(position_bits), Signal(position_bits)  # granules that instructions start with
         last = Signal(position_bits)  # granule that the next beat starts with
         held = Signal(range(depth + 1))
         rotate = Signal(range(banks)) if banks > 1 else None
-        words = []
+        words, rows = [], []
         for bank in range(banks):
             m.submodules[f"bank_{bank}"] = ram = AsyncRam(granule, depth // banks)
             lane = bank % per_beat
@@ -106,9 +118,11 @@ class Fetch(Elaboratable):
                 ram.write_address.eq(last >> row_shift),
                 ram.write_data.eq(self.beat[lane * granule : (lane + 1) * granule]),
             ]
-            # banks before the instruction's first one hold the granules of the next row
-            ahead = (bank < first[: bits_for(banks)]) if banks > 1 else 0
-            m.d.comb += ram.read_address.eq((first >> row_shift) + ahead)
+            # banks before the instruction's first one hold the granules of the next row; found as ``first`` is
+            ahead = (bank < next_first[: bits_for(banks)]) if banks > 1 else 0
+            row = Signal.like(ram.read_address, name=f"row_{bank}")
+            rows.append((row, (next_first >> row_shift) + ahead))
+            m.d.comb += ram.read_address.eq(row)
             words.append(ram.read_data)
         if rotate is not None:
             m.d.comb += rotate.eq(first)
@@ -116,7 +130,7 @@ class Fetch(Elaboratable):
         else:
             pieces = words
         advance = Signal()
-        m.d.comb += advance.eq((held >= per_word) & (~self.valid | self.take))
+        m.d.comb += [next_first.eq(first + per_word), advance.eq((held >= per_word) & (~self.valid | self.take))]
         with m.If(self.beat_valid & advance):
             m.d.sync += held.eq(held + per_beat - per_word)
         with m.Elif(advance):
@@ -124,7 +138,8 @@ class Fetch(Elaboratable):
         with m.Elif(self.beat_valid):
             m.d.sync += held.eq(held + per_beat)
         with m.If(advance):
-            m.d.sync += [self.word.eq(Cat(*pieces)), self.valid.eq(1), first.eq(first + per_word)]
+            m.d.sync += [self.word.eq(Cat(*pieces)), self.valid.eq(1), first.eq(next_first)]
+            m.d.sync += [row.eq(following_row) for row, following_row in rows]
         with m.Elif(self.take):
             m.d.sync += self.valid.eq(0)
         with m.If(self.beat_valid):
@@ -138,11 +153,14 @@ class Fetch(Elaboratable):
             found.eq(Cat(two, one, beats.any())),
             following.eq(Mux(two, longest, Mux(one, beats[:shift], 0))),
         ]
+        gained_first = Signal.like(gained)
+        m.d.sync += gained_first.eq(per_word // per_beat - Mux(two, longest, Mux(one, beats[:shift], 0)))
         with m.If(self.start):
             m.d.sync += [
                 left.eq(beats), Cat(several, more, some).eq(found), spare.eq(room), after.eq(following),
+                gained.eq(gained_first),
                 self.request_address.eq(self.program_address >> self.beat_shift),
-                first.eq(0), last.eq(0), held.eq(0), self.valid.eq(0),
+                first.eq(0), last.eq(0), held.eq(0), self.valid.eq(0), *[row.eq(0) for row, _ in rows],
             ]  # fmt: skip
             if per_beat > 1:
                 m.d.sync += phase.eq(0)

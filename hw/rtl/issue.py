@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
 from tilewright.hw.rtl.layout import view
@@ -16,12 +16,12 @@ class EngineIssue(Elaboratable):
     """One engine: head of its queue, tokens, engine state; ``issue`` in the cycle in which all are there.
 
     ``ready``: the engine has finished the slots of its last instruction; ``drained``: where the head's kind
-    needs it, everything before has retired. ``limit``: no instruction from this tag on is issued; ``halt``: none.
+    needs it, everything before has retired. ``below``: the head comes before any fault; ``halt``: issue none.
     """
 
     def __init__(self, config: Config, queue: Queue) -> None:
         self.config, self.queue = config, queue
-        self.limit, self.halt = Signal(TAG_BITS), Signal()
+        self.below, self.halt = Signal(), Signal()
         self.ready, self.drained = Signal(), Signal()
         self.present = Signal(3)
         self.pop = Signal(3)
@@ -34,11 +34,10 @@ class EngineIssue(Elaboratable):
         m = Module()
         head = self.queue.head
         fields = view(Opcode.LOAD, head, self.config)  # the header is the same in all formats
-        tag = head[len(head) - TAG_BITS :]
         missing = Signal(3)
         allowed = Signal()
         m.d.comb += [
-            allowed.eq(self.queue.valid & (tag < self.limit) & ~self.halt),
+            allowed.eq(self.queue.valid & self.below & ~self.halt),
             missing.eq(fields.pop & ~self.present),
             self.issue.eq(allowed & self.ready & self.drained & ~missing.any()),
             self.pop.eq(Mux(self.issue, fields.pop, 0)),
@@ -56,8 +55,10 @@ class EngineIssue(Elaboratable):
 class Issue(Elaboratable):
     """The four engines' issue, the tokens between them, and what is under way.
 
-    ``retire``, ``push``: from the engines, per engine. ``idle``: nothing issued is unretired and no queue holds
-    anything; ``no_tokens``; ``settled``: nothing below ``limit`` waits and only the faulted are unretired.
+    ``retire``, ``push``: from the engines, per engine. No instruction from the tag ``limit`` on is issued, nor from
+    ``faulted_tag`` on after the cycle in which that engine has ``faulted``. ``idle``: nothing issued is unretired and
+    no queue holds anything; ``no_tokens``; ``settled``: nothing below ``limit`` waits and only the faulted are
+    unretired.
     """
 
     def __init__(self, config: Config, queues: list[Queue]) -> None:
@@ -66,6 +67,7 @@ class Issue(Elaboratable):
         self.retire = [Signal(name=f"retire_{e.name.lower()}") for e in Engine]
         self.push = [Signal(3, name=f"push_{e.name.lower()}") for e in Engine]
         self.faulted = [Signal(name=f"faulted_{e.name.lower()}") for e in Engine]
+        self.faulted_tag = [Signal(TAG_BITS, name=f"faulted_tag_{e.name.lower()}") for e in Engine]
         self.idle, self.no_tokens, self.settled = Signal(), Signal(), Signal()
         self.limit, self.halt = Signal(TAG_BITS), Signal()
 
@@ -77,7 +79,6 @@ class Issue(Elaboratable):
         for e, engine in zip(Engine, self.engines):
             m.submodules[f"engine_{e.name.lower()}"] = engine
             m.d.comb += [
-                engine.limit.eq(self.limit),
                 engine.halt.eq(self.halt),
                 engine.present.eq(tokens.present[e]),
                 tokens.pop[e].eq(engine.pop),
@@ -87,11 +88,27 @@ class Issue(Elaboratable):
             count, issued = Signal(16, name=f"under_way_{e.name.lower()}"), Signal(name=f"issued_{e.name.lower()}")
             m.d.sync += [issued.eq(engine.issue), count.eq(count + issued - self.retire[e] - self.faulted[e])]
             flying.extend([count != 0, issued])
-            head = engine.queue.head
-            waiting.append(engine.queue.valid & (head[len(head) - TAG_BITS :] < self.limit))
+            self._below(m, e, engine)
+            waiting.append(engine.queue.valid & engine.below)
         m.d.comb += [
             self.idle.eq(~Cat(*flying, *[e.queue.valid for e in self.engines]).any()),
             self.no_tokens.eq(tokens.empty),
             self.settled.eq(~Cat(*flying, *waiting).any()),
         ]
         return m
+
+    def _below(self, m: Module, e: Engine, engine: EngineIssue) -> None:
+        """Found a cycle ahead, for the head that stays and for the next one, as issue and the run's end hang on it.
+
+        Only LOAD and STORE fault when an instruction waits that comes before; behind a fault of its own an engine has
+        none that does.
+        """
+        queue = engine.queue
+        stays, comes = (data[len(data) - TAG_BITS :] for data in (queue.head, queue.load_data))
+        stays_below: Value = engine.below
+        comes_below: Value = comes < self.limit
+        for other in (Engine.LOAD, Engine.STORE):
+            at, tag = self.faulted[other], self.faulted_tag[other]
+            stays_below = stays_below & ~(at if other == e else at & (stays >= tag))
+            comes_below = comes_below & ~(at if other == e else at & (comes >= tag))
+        m.d.sync += engine.below.eq(Mux(queue.pop | ~queue.valid, comes_below, stays_below))

@@ -39,7 +39,7 @@ class LaneControl:
 
     scaled: r is a scaled value; rounds: by the highest bit shifted out; in_float: as floating point does, None if no
     mode is such; shifts: the function does; joins: it does nothing else; join: how, of :data:`JOINS`. From stage 2 on
-    ``lo`` is at most ``hi``, and ``least`` and ``most`` are both less the zero point.
+    ``lo`` is at most ``hi``, and from stage 3 on ``least`` and ``most`` are both less the zero point.
     """
 
     def __init__(self, name: str, roundings: Sequence[Rounding]) -> None:
@@ -77,17 +77,22 @@ class LaneControl:
 
     def settle(self, earlier: LaneControl) -> list[Any]:
         """Stage 1 to 2: the clamp's bounds. The upper one comes last, so it is the lower one where that is above it."""
-        lo = Mux(earlier.lo > earlier.hi, earlier.hi, earlier.lo)
+        return [self.word.eq(earlier.word), self.lo.eq(Mux(earlier.lo > earlier.hi, earlier.hi, earlier.lo))]
+
+    def center(self, earlier: LaneControl) -> list[Any]:
+        """Stage 2 to 3: the bounds less the zero point."""
         point = earlier.zero_point
         return [
-            self.word.eq(earlier.word), self.lo.eq(lo), self.least.eq(lo - point), self.most.eq(earlier.hi - point)
+            self.word.eq(earlier.word), self.least.eq(earlier.lo - point), self.most.eq(earlier.hi - point),
         ]  # fmt: skip
 
-    def nudge(self, values: Mapping[str, Value]) -> tuple[Value, Value | None]:
-        """What the rounding mode adds ahead of the shift, and with half where that needs a wide adder, if one does."""
+    @staticmethod
+    def nudge(flags: Mapping[Rounding, Value], values: Mapping[str, Value]) -> tuple[Value, Value | None]:
+        """What the rounding mode of the ``flags`` adds ahead of the shift, and with half where that needs a wide adder,
+        if one does."""
         nudge: Value = Const(0)
         wide: Value | None = None
-        for rounding, flag in self.flags.items():
+        for rounding, flag in flags.items():
             meaning = rounding.nudge
             if meaning is None or meaning.value == 0:
                 continue

@@ -193,9 +193,10 @@ class Tilewright(Elaboratable):
             slave.awaddr.eq(p["s_axil_awaddr"]), slave.wdata.eq(p["s_axil_wdata"]),
             slave.araddr.eq(p["s_axil_araddr"]), p["s_axil_rdata"].eq(slave.rdata),
             control.quiet.eq(self.read.idle & self.store.channel.quiet),
-            control.bus_error.eq(self.read.error | self.store.channel.error),
             p["irq"].eq(control.irq),
         ]  # fmt: skip
+        # a cycle late, long before the end of a run could be seen: it comes from the ports
+        m.d.sync += control.bus_error.eq(self.read.error | self.store.channel.error)
         for unit in (self.load, self.store):
             for check_base, base in zip(unit.check.bases, control.bases):
                 m.d.comb += check_base.eq(base[beat_shift:])
@@ -208,7 +209,10 @@ class Tilewright(Elaboratable):
             head = self.issue.engines[e].queue.head
             name = f"issued_tag_{e.name.lower()}"
             issued = delay(m, head[len(head) - TAG_BITS :], FAULT_LATENCY, name)
-            m.d.comb += [pulse.eq(unit.fault), tag.eq(issued[-1]), self.issue.faulted[e].eq(unit.fault)]
+            m.d.comb += [
+                pulse.eq(unit.fault), tag.eq(issued[-1]),
+                self.issue.faulted[e].eq(unit.fault), self.issue.faulted_tag[e].eq(issued[-1]),
+            ]  # fmt: skip
         counters = control.counters
         load = self.load
         m.d.comb += [

@@ -35,7 +35,8 @@ def lane_verilog(kind: type[AluLane] = AluLane, config: Config = TINY) -> dict[s
     mode = [LaneControl(f"stage_{k}", roundings(config)) for k in range(STAGES + 1)]
     m.d.comb += mode[0].decode(alu, req, res, alu.opcode == Opcode.ALU, alu.opcode == Opcode.REQUANTIZE)
     m.d.sync += [mode[1].word.eq(mode[0].word), mode[2].settle(mode[1])]
-    m.d.sync += [mode[k].word.eq(mode[k - 1].word) for k in range(3, STAGES + 1)]
+    m.d.sync += mode[3].center(mode[2])
+    m.d.sync += [mode[k].word.eq(mode[k - 1].word) for k in range(4, STAGES + 1)]
     valid = Signal(name="valid")
     valids = delay(m, valid, STAGES, "valid", reset=True)
     m.submodules.lane = lane = kind(mode[1:], valids[1:])

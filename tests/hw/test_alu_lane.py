@@ -152,7 +152,7 @@ CHANGES = (
     ("Mux(scaled, self.offset_7, 0)", "self.offset_7"),
     ("now.in_float & part", "part"),
     ("Cat(up_15, now.zero_point)", "Cat(Const(0, 1), now.zero_point)"),
-    ("to_most.eq((now.most << 1) - twice)", "to_most.eq((now.most - r) << 1)"),
+    ("(up_15 & (r == now.most))", "Const(0, 1)"),
 )
 MULTIPLY = (
     ("bottom_3 <= bottom_2;", "bottom_3 <= low_low[16:0];"), ("(low_low >>> 17)", "(low_low >> 17)"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Assert, Assume, Elaboratable, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Const, Elaboratable, Module, Mux, Signal
 
 from tests.hw.formal.opened import elaborated, variant
 from tests.hw.formal.prover import Proof
@@ -110,7 +110,8 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
     base, beats = proof.free_like(unit.program_address, "base"), proof.free_like(unit.program_beats, "beats")
     take, beat_valid = proof.free_like(unit.take, "take"), proof.free_like(unit.beat_valid, "beat_valid")
     proof.free_like(unit.stop, "stop")
-    m.d.comb += Assume(~start | (beats == proof.before(beats, "beats_before")))  # the register's promise
+    # the register's promise, which was written in an earlier cycle
+    m.d.comb += Assume(~start | (proof.before(Const(1, 1), "later") & (beats == proof.before(beats, "beats_before"))))
     dispatched = proof.free_like(unit.dispatched, "dispatched")
 
     # room in the FIFO: what is free, what is on its way, and what stands in it or waits for dispatch, are all of it
@@ -133,6 +134,7 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
             Assert((spare + length + coming) * per_beat + held + out + phase == config.fetch_beats * per_beat),
             Assert(held <= depth), Assert((first + held - last) & (depth - 1) == 0),
             Assert((phase + out - first) & (per_beat - 1) == 0), Assert(spare + length >= 0),
+            Assert(inside["gained"] == inside["freed"] - inside["after"]),
         ]  # fmt: skip
     at, left = Signal.like(unit.request_address), Signal.like(beats)
     m.d.comb += Assume(~granted | (unit.request & ~start))
