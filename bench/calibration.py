@@ -85,9 +85,9 @@ def family_of(config: Config) -> str:
 
 
 def load_runs() -> dict[str, dict[str, Any]]:
-    """The kept runs by name: ``config``, ``verilog``, ``ns`` and, but for the oldest, ``used``, as in reports.
+    """The kept runs by name: ``config``, ``verilog``, ``used`` and, but for those timed with other delays, ``ns``.
 
-    Beside random Configs, ``pynq-z2`` as it was with one memory port.
+    As in reports. Beside random Configs, ``pynq-z2`` as it was with one memory port.
     """
     return json.loads(RUNS.read_text()) if RUNS.exists() else {}
 
@@ -95,7 +95,7 @@ def load_runs() -> dict[str, dict[str, Any]]:
 def designs(family: str) -> dict[str, Design]:
     """What is fitted for a family: each design's Config and the resources it uses, equal ones once."""
     reports = [(PRESETS[r["config"]], r["used"]) for r in load_reports() if FAMILIES[r["part"]] == family]
-    runs = [(Config.from_dict(run["config"]), run["used"]) for run in load_runs().values() if "used" in run]
+    runs = [(Config.from_dict(run["config"]), run["used"]) for run in load_runs().values()]
     found: dict[str, Design] = {}
     for config, used in [*reports, *(run for run in runs if family_of(run[0]) == family)]:
         found.setdefault(config.fingerprint, (config, used))
@@ -176,9 +176,9 @@ def _sum(a: Weights, b: Weights, sign: int = 1) -> Weights:
 
 
 def timed() -> dict[str, Timed]:
-    """What is timed, by name: presets and runs, equal ones of a family once."""
-    reports = [(PRESETS[report["config"]], report["ns"]) for report in load_reports()]
-    runs = [(Config.from_dict(run["config"]), run["ns"]) for run in load_runs().values()]
+    """What is timed with today's delays, by name: presets and runs, equal ones of a family once."""
+    reports = [(PRESETS[report["config"]], report["ns"]) for report in load_reports() if "ns_by_loads" in report]
+    runs = [(Config.from_dict(run["config"]), run["ns"]) for run in load_runs().values() if "ns" in run]
     found: dict[tuple[str, str], Timed] = {}
     for config, ns in [*reports, *runs]:
         found.setdefault((family_of(config), config.fingerprint), (config, ns))
@@ -188,12 +188,14 @@ def timed() -> dict[str, Timed]:
 def clock_misses(name: str) -> dict[str, float]:
     """The clock model's relative error on a design by delay of a net: 0.1 is a period 10 % too long.
 
-    By the paths that some other design shows: one that is known of this design alone is left out.
+    By the paths that some other design shows: one that is known of this design alone is left out, unless others show
+    none.
     """
     others = timed()
     config, ns = others.pop(name)
     family, shown = family_of(config), set().union(*map(_shown, others.values()))
-    seen = [path for path in paths(config, family) if path.name in shown]
+    known = paths(config, family)
+    seen = [path for path in known if path.name in shown] or known
     return {net: max(path.period(family, float(net)) for path in seen) / one - 1 for net, one in ns.items()}
 
 

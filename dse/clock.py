@@ -20,20 +20,30 @@ from tilewright.errors import TilewrightError
 from tilewright.hw.parts import BOARDS, FAMILIES
 from tilewright.hw.timing.analysis import JUDGED, NETS
 from tilewright.hw.timing.delays import DELAYS
+from tilewright.hw.timing.dsp48 import SliceDelays
 from tilewright.hw.timing.whole import packed_mhz
 
 
 @dataclass(frozen=True)
 class Path:
-    """One path from register to register: how often it meets each of :class:`tilewright.hw.timing.delays.Delays`."""
+    """One path from register to register: how often it meets each of :class:`tilewright.hw.timing.delays.Delays`.
+
+    ``slices``: the ways that it takes in DSP slices, as :class:`tilewright.hw.timing.dsp48.SliceDelays` names them:
+    ``to_result.direct.C``. ``port``: the input that it begins at.
+    """
 
     name: str
     cells: Mapping[str, int]
     nets: int
+    slices: tuple[str, ...] = ()
+    port: str = ""
 
     def period(self, family: str, net: float) -> float:
         """Nanoseconds in a family with nets of ``net`` each."""
-        return sum(getattr(DELAYS[family], cell) * n for cell, n in self.cells.items()) + self.nets * net
+        delays = DELAYS[family]
+        inside = sum(_entry(delays.dsp, way) for way in self.slices)
+        begins = delays.port(self.port, "input") or 0.0
+        return begins + sum(getattr(delays, cell) * n for cell, n in self.cells.items()) + inside + self.nets * net
 
 
 @dataclass(frozen=True)
@@ -50,28 +60,42 @@ class ClockError(TilewrightError):
     """A family or board without delays."""
 
 
+def _entry(delays: SliceDelays, way: str) -> float:
+    """The delay that a text like ``to_result.direct.C`` or ``setup.C`` names."""
+    first, *names = way.split(".")
+    table = getattr(delays, first)
+    for name in names:
+        table = table[name]
+    return float(table)
+
+
 def paths(config: Config, family: str) -> list[Path]:
     """The candidates for the longest path of a Config in a family."""
     found = [
         Path("LOAD: the tile behind to its end", Counter(ff_cq=1, lutram_read=1, lut=6, ff_su=1), 8),
-        Path("issue: what is below a fault", Counter(ff_cq=1, lut=6, carry_in=1, carry_chain=1, ff_su=1), 8),
-        Path("ALU: rounding mode to the multiplier's sum", Counter(srl_cq=1, lut=3, carry_in=1, dsp_add=1), 5),
-    ]
+        Path("ports: a beat to what LOAD does next", Counter(lut=7, ff_su=1), 8, port="m_axi_rvalid"),
+        Path("issue: what it waits for to STORE's registers", Counter(ff_cq=1, lut=7, ff_control_su=1), 8),
+        Path(
+            "ALU: rounding mode to the multiplier's sum", Counter(ff_cq=1, lut=3, carry_in=1), 5,
+            ("to_result.direct.C",),
+        ),
+    ]  # fmt: skip
     if family == "xc7" and config.act_unit_bytes > config.beat_bytes:  # a tile's beats are of its units and their parts
-        extent = Counter(ff_cq=1, lut=5, carry_in=1, carry_chain=5, carry_out=1, dsp_su=1)
-        found.append(Path("LOAD: beats of a tile to its extent", extent, 7))
-    if config.dsp_packing:
-        # two weights become one operand: sums of one bit more than a weight, four to a carry cell
-        blocks = -(-(config.weight_bits + 1) // 4)
-        operand = Counter(lut=1, carry_in=1, carry_chain=max(0, blocks - 2), carry_out=int(blocks > 1))
-        product = Counter(ff_cq=1, dsp_multiply=1)
-        if family == "xcup":  # Yosys leaves that sum and the one of two products outside DSP48E2
-            after = Counter(lut=2, carry_in=1, carry_chain=6, carry_out=1, ff_su=1)
-            found.append(Path("GEMM: two weights to the sum of two products", product + operand + after, 6))
-        elif config.batch > 1:  # images share the operand, so no slice's own adder makes it
-            found.append(Path("GEMM: two weights to two multipliers", product + operand + Counter(dsp_add=1), 4))
-        else:
-            found.append(Path("GEMM: two products of one multiplier", product + Counter(dsp_add=1), 2))
+        extent = Counter(ff_cq=1, lut=5, carry_in=1, carry_chain=5, carry_out=1)
+        found.append(Path("LOAD: beats of a tile to its extent", extent, 7, ("setup.C",)))
+    if not config.dsp_packing:
+        after = Counter(lut=1, carry_in=1, carry_chain=3, carry_out=1, ff_su=1)
+        two = ("launch.direct.MREG", "cascade", "through.direct.PCIN")
+        found.append(Path("GEMM: two products to the sum of four", after, 2, two))
+    elif family == "xcup":  # Yosys leaves the sum of two products outside DSP48E2
+        after = Counter(ff_cq=1, lut=2, carry_in=1, carry_chain=6, carry_out=1, ff_su=1)
+        found.append(Path("GEMM: a product to the sum of two", after, 4, ("through.multiplied.A",)))
+    elif config.batch > 1:  # images share what joins two weights, so it is in no slice
+        two = ("through.multiplied.A", "to_result.direct.C")
+        found.append(Path("GEMM: two products behind two weights", Counter(ff_cq=1), 2, two))
+    else:
+        two = ("launch.multiplied.BREG", "to_result.direct.C")
+        found.append(Path("GEMM: two products of one multiplier", Counter(), 1, two))
     return found
 
 

@@ -377,7 +377,7 @@ def _presets() -> dict[str, Config]:
         "tiny": base.replace(
             name="tiny", board="", block_in=4, block_out=4, axi_bits=32, axi_version=4, act_bytes=8 * KIB, act_banks=4,
             wgt_bytes=16 * KIB, acc_bytes=16 * KIB, uop_gemm_bytes=4 * KIB, uop_alu_bytes=4 * KIB,
-            prm_entries=32, queue_depth=8, dsp_packing=False, clock_mhz=99,
+            prm_entries=32, queue_depth=8, dsp_packing=False, clock_mhz=98,
         ),
         "vta-64": base.replace(
             name="vta-64", board="pynq-z1", block_in=8, block_out=8, act_bytes=32 * KIB, act_banks=8,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tilewright.hw.timing.delays import Delays
+from tilewright.hw.timing.dsp48 import is_on, ways
 
 #: of a mapped cell: pins by name, with their widths
 Pins = Mapping[str, int]
@@ -15,7 +16,6 @@ Arc = tuple[str, int, str, int, float]
 
 _CLOCK_PINS = frozenset({"CLK", "WCLK", "CLKARDCLK", "CLKBWRCLK"})
 _LUT_RAM_ADDRESS = re.compile(r"ADDR[A-H]|A\d?|DPRA\d?")
-_DSP_MULTIPLIED = frozenset({"A", "B", "D", "INMODE"})
 
 
 class UnknownCell(Exception):
@@ -45,7 +45,7 @@ def cell_timing(kind: str, parameters: Mapping[str, str], inputs: Pins, outputs:
         return CellTiming(dict.fromkeys(outputs, delays.ff_cq), setup)
     if re.fullmatch(r"RAMB(18|36)E[12]", kind):
         launch = {
-            pin: delays.bram_register_cq if _is_on(parameters, "DOB_REG" if pin[2:3] == "B" else "DOA_REG")
+            pin: delays.bram_register_cq if is_on(parameters, "DOB_REG" if pin[2:3] == "B" else "DOA_REG")
             else delays.bram_cq
             for pin in outputs
         }  # fmt: skip
@@ -57,11 +57,6 @@ def cell_timing(kind: str, parameters: Mapping[str, str], inputs: Pins, outputs:
     if re.fullmatch(r"GND|VCC", kind):
         return CellTiming()
     raise UnknownCell(kind)
-
-
-def _is_on(parameters: Mapping[str, str], name: str) -> bool:
-    """Whether a parameter, text or bits, is neither absent nor zero."""
-    return str(parameters.get(name, "0")).strip("0") not in ("", "FALSE")
 
 
 def _all(inputs: Pins, outputs: Pins, ns: float) -> Iterator[Arc]:
@@ -105,38 +100,21 @@ def _lut_ram(kind: str, inputs: Pins, outputs: Pins, delays: Delays) -> CellTimi
 
 
 def _dsp(parameters: Mapping[str, str], inputs: Pins, outputs: Pins, delays: Delays) -> CellTiming:
-    """A path ends at the first register that it meets: an input's, the pre-adder's, the multiplier's, P."""
-    multiplies = parameters.get("USE_MULT") != "NONE"
-    adds_before = _is_on(parameters, "USE_DPORT") or "AD" in (parameters.get("AMULTSEL"), parameters.get("BMULTSEL"))
-    to_p = _is_on(parameters, "PREG")
-    to_m = multiplies and _is_on(parameters, "MREG")
+    """P and what goes with it by the slice's ways, the cascades of A and B by their registers."""
+    slice_, found = delays.dsp, CellTiming()
     sums = [pin for pin in outputs if pin not in ("ACOUT", "BCOUT")]
-    found = CellTiming()
-    for pin in inputs:
-        if pin == "D" and not adds_before:
+    has = ways(parameters, frozenset(inputs), slice_)
+    found.capture = has.ends
+    later = {pin: 0.0 if is_on(parameters, "PREG") or pin != "PCOUT" else slice_.cascade for pin in sums}
+    for pin, ns in has.through.items():
+        for sink in sums:
+            found.arcs += _all(_only(inputs, [pin]), _only(outputs, [sink]), ns + later[sink])
+    if has.starts is not None:
+        found.launch = {pin: has.starts + later[pin] for pin in sums}
+    for sink in (pin for pin in outputs if pin not in sums):
+        if is_on(parameters, f"{sink[0]}REG"):
+            found.launch[sink] = slice_.cascade_cq[sink]
             continue
-        port = pin[0] if pin in ("ACIN", "BCIN") else pin
-        multiplied = multiplies and port in _DSP_MULTIPLIED
-        control = pin.startswith(("CE", "RST"))
-        held_before = port in ("A", "D") and adds_before and _is_on(parameters, "ADREG")
-        if control:
-            found.capture[pin] = delays.ff_control_su
-        elif _is_on(parameters, f"{port}REG"):
-            found.capture[pin] = delays.dsp_su
-        else:
-            ns = (
-                delays.dsp_add if held_before or not multiplied
-                else delays.dsp_to_m if to_m else delays.dsp_multiply
-            )  # fmt: skip
-            if held_before or (multiplied and to_m) or to_p:
-                found.capture[pin] = ns
-            else:
-                found.arcs += _all(_only(inputs, [pin]), _only(outputs, sums), ns)
-    inner = any(_is_on(parameters, name) for name in ("AREG", "BREG", "CREG", "DREG"))
-    late = delays.dsp_p_cq if to_p else delays.dsp_m_cq if to_m else delays.dsp_multiply if inner else None
-    for pin in outputs:
-        if pin not in sums:
-            found.launch[pin] = delays.dsp_p_cq
-        elif late is not None:
-            found.launch[pin] = late
+        for pin in (sink[0], f"{sink[0]}CIN"):
+            found.arcs += _all(_only(inputs, [pin]), _only(outputs, [sink]), slice_.cascade_through[pin])
     return found

@@ -1,15 +1,24 @@
 """Delays of the parts' cells in nanoseconds, slowest speed grade, by Yosys' name of the family.
 
-``xc7``: Artix-7 and Zynq-7000, rounded from the SDF files of Project X-Ray. ``xcup``: Zynq UltraScale+, from Vivado's
-routed timing reports of an XCZU3EG of grade 1 that were published with Lakeroad's evaluation (what nine in ten of the
-cells seen keep to, and no setup below 0), with a block RAM's from another design's report of grade 2, a sixth added.
-The cells in no such report (LUT RAM, shift registers, a RAM's inputs and output register, a DSP slice's outer
-registers) are 0.72 of ``xc7``, as the periods of DSP slices in the data sheets are (DS187: 464 MHz, DS925: 645 MHz).
+``xc7``: Artix-7 and Zynq-7000, from Project X-Ray's SDF files (github.com/f4pga/prjxray-db, ``zynq7/timings``), slow
+corner. LUT6, CARRY4 and SELMUX2_1 of ``CLBLL_L.sdf`` and ``CLBLM_L.sdf`` are rounded, as a pin's place in its slice is
+not known; so are LUT_OR_MEM's and RAMBFIFO36E1's (``BRAM_L.sdf``). A flip-flop's includes the way out of its slice. DSP
+slices (:mod:`dsp48`) and the processor's pins (:mod:`ps7`) are pin by pin.
+
+``xcup``: Zynq UltraScale+, from Vivado's routed timing reports of an XCZU3EG of grade 1 that were published with
+Lakeroad's evaluation (what nine in ten of the cells seen keep to, and no setup below 0), with a block RAM's from
+another design's report of grade 2, a sixth added. The cells in no such report (LUT RAM, shift registers, a RAM's
+inputs and output register, a DSP slice's outer registers) are 0.72 of ``xc7``, as the periods of DSP slices in the
+data sheets are (DS187: 464 MHz, DS925: 645 MHz). Of the processor's pins nothing is known.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from tilewright.hw.timing import dsp48, ps7
+from tilewright.hw.timing.dsp48 import SliceDelays
 
 
 @dataclass(frozen=True)
@@ -31,12 +40,12 @@ class Delays:
     lutram_cq: float  #: written data to output
     lutram_su: float
     srl_cq: float
-    dsp_p_cq: float  #: from register P
-    dsp_m_cq: float  #: from register M, through the adder
-    dsp_su: float  #: of an input with a register
-    dsp_to_m: float  #: from an input without one through the multiplier to register M
-    dsp_multiply: float  #: ... or on to P
-    dsp_add: float  #: C or PCIN to P; through the pre-adder
+    dsp: SliceDelays
+    port: Callable[[str, str], float | None]  #: of what is behind a port of the top module: :func:`ps7.port_delay`
+
+
+def _unknown(name: str, direction: str) -> float | None:
+    return None
 
 
 DELAYS = {
@@ -45,13 +54,14 @@ DELAYS = {
         carry_in=0.55, carry_chain=0.12, carry_out=0.25,
         bram_cq=2.45, bram_register_cq=0.88, bram_su=0.60,
         lutram_read=0.30, lutram_cq=1.30, lutram_su=0.40, srl_cq=1.60,
-        dsp_p_cq=0.43, dsp_m_cq=2.00, dsp_su=0.50, dsp_to_m=2.60, dsp_multiply=3.90, dsp_add=1.30,
+        dsp=dsp48.XC7, port=ps7.port_delay,
     ),
     "xcup": Delays(
         lut=0.18, muxf=0.08, ff_cq=0.10, ff_su=0.03, ff_control_su=0.0,
         carry_in=0.30, carry_chain=0.03, carry_out=0.15,
         bram_cq=0.97, bram_register_cq=0.63, bram_su=0.43,
         lutram_read=0.22, lutram_cq=0.94, lutram_su=0.29, srl_cq=1.15,
-        dsp_p_cq=0.31, dsp_m_cq=0.98, dsp_su=0.36, dsp_to_m=1.02, dsp_multiply=1.92, dsp_add=0.84,
+        dsp=dsp48.coarse(setup=0.36, control=0.0, product=1.02, multiplied=1.92, direct=0.84, m_cq=0.98, p_cq=0.31),
+        port=_unknown,
     ),
 }  # fmt: skip

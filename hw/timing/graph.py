@@ -14,29 +14,29 @@ Ints = NDArray[np.int64]
 
 
 class Graph:
-    """Arcs from net to net, each ``logic`` ns and ``hops`` nets (0 or 1) long.
+    """Arcs from net to net, each ``logic`` ns and ``hops`` nets (0 or 1) long, which go to ``loads`` pins.
 
     Raises :class:`NetlistError` if the arcs make a loop, naming one of its nets by ``name``.
     """
 
     def __init__(
-        self, nets: int, source: Ints, sink: Ints, logic: Floats, hops: Ints, name: Callable[[int], str]
+        self, nets: int, source: Ints, sink: Ints, logic: Floats, hops: Ints, loads: Ints, name: Callable[[int], str]
     ) -> None:
         level = _levels(nets, source, sink)
         if (level < 0).any():
             raise NetlistError(f"a combinational loop goes through {name(_on_a_loop(source, sink, level))}")
         order = np.lexsort((sink, level[sink]))
         self.source, self.sink, self.logic, self.hops = source[order], sink[order], logic[order], hops[order]
+        self.loads = loads[order]
         #: where the arcs into each net begin, and in which level that net is
         self.groups = np.flatnonzero(np.diff(self.sink, prepend=-1))
         self._ends = np.append(self.groups[1:], len(self.sink))
         self._group_levels = level[self.sink[self.groups]]
         self._group_of = dict(zip(self.sink[self.groups].tolist(), range(len(self.groups))))
 
-    def arrivals(self, start: Floats, net: float) -> Floats:
-        """Latest arrival, [net, unit], where paths start at ``start`` (-inf: not there) and a net takes ``net`` ns."""
+    def arrivals(self, start: Floats, delay: Floats) -> Floats:
+        """Latest arrival, [net, unit], where paths start at ``start`` (-inf: not there) and arcs take ``delay`` ns."""
         when = start.copy()
-        delay = self.logic + net * self.hops
         for level in np.unique(self._group_levels):
             first, last = np.searchsorted(self._group_levels, [level, level + 1])
             begin, end = self.groups[first], self._ends[last - 1]
@@ -46,13 +46,13 @@ class Graph:
             when[sinks] = np.maximum(when[sinks], latest)
         return when
 
-    def trace(self, at: int, unit: int, start: Floats, when: Floats, net: float) -> tuple[list[int], int]:
+    def trace(self, at: int, unit: int, start: Floats, when: Floats, delay: Floats) -> tuple[list[int], int]:
         """Nets of the latest path from a unit to the net ``at``, the first one first; how many of them take time."""
         path, hops = [at], 0
         while start[path[-1], unit] < when[path[-1], unit]:
             group = self._group_of[path[-1]]
             arcs = slice(self.groups[group], self._ends[group])
-            through = when[self.source[arcs], unit] + self.logic[arcs] + net * self.hops[arcs]
+            through = when[self.source[arcs], unit] + delay[arcs]
             best = self.groups[group] + int(np.argmax(through))
             path.append(int(self.source[best]))
             hops += int(self.hops[best])
