@@ -355,7 +355,7 @@ def _meant(name: str, names: Collection[str], what: str) -> str:
 
 def _presets() -> dict[str, Config]:
     base = Config()
-    zynq = base.replace(name="pynq-z2", axi_ports=2)  # two of the four HP ports, for 21 LUTs
+    zynq = base.replace(name="pynq-z2", axi_ports=2, clock_mhz=97)  # two of the four HP ports, for 21 LUTs
     mpsoc = base.replace(
         axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, act_banks=8, dram_latency=64, clock_mhz=106
     )
