@@ -27,7 +27,7 @@ __all__ = ["EXTRAS", "main", "needs"]
 
 #: what the commands need that are not the board's, as pip names it
 EXTRAS = dict.fromkeys(
-    ("compile", "inspect", "compare", "asm", "disasm", "verify", "models"), "compile"
+    ("compile", "inspect", "compare", "asm", "disasm", "verify", "sim", "models", "cache"), "compile"
 ) | {"quantize": "quantize", "explore": "compile,explore", "hw": "compile,rtl"}  # fmt: skip
 
 MODELS = (".tflite", ".onnx", ".pt2")  #: files that want a compiler
@@ -42,7 +42,7 @@ USAGE = """usage: tilewright {run,serve,selftest,config} ...
   --version             the version
 
 Each of the first three has --help. The other commands need more, on a PC:
-  compile, inspect, compare, asm, disasm, verify, models:
+  compile, inspect, compare, asm, disasm, verify, sim, models, cache:
              pip install 'tilewright[compile]'
   quantize:  pip install 'tilewright[quantize]'
   explore:   pip install 'tilewright[compile,explore]'

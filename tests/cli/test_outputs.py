@@ -28,7 +28,7 @@ ALL |= {f"{group} {name}": function for group, _, members in GROUPS for name, fu
 NO_FILE = {
     "run": {"device", "exact", "objective"}, "compile": {"exact", "objective"}, "inspect": {"exact", "objective"},
     "explore": {"board", "objective", "weight", "clock", "sampler", "set_", "storage", "scheduler"},
-    "models fetch": {"names", "base_url"},
+    "cache clear": {"parts"}, "models fetch": {"names", "base_url"},
 }  # fmt: skip
 
 

@@ -53,7 +53,7 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]],
      (("list", models.list_models, ""), ("fetch", models.fetch, "resnet8_cifar10 --directory models"))),
     ("config", "Accelerator configurations: the presets, and .toml files.",
      (("list", isa.list_configs, ""), ("show", isa.show_config, "pynq-z2 > mine.toml"))),
-    ("cache", "What is kept to be faster next time: artifacts, machine code, times.",
+    ("cache", "What is kept to be faster next time: size, and removal.",
      (("info", caches.info, ""), ("clear", caches.clear, "kernels"))),
     ("hw", "The hardware.", (("verilog", hw.verilog, "--config ultra96 -o build/rtl"),)),
 )  # fmt: skip

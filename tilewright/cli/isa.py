@@ -71,6 +71,9 @@ def disassemble_file(
 
 
 def verify_file(program: ProgramOrText) -> None:
-    """Check a program against every legality rule of docs/isa.md, and list all that it breaks."""
+    """Check a program against all rules of the instruction set.
+
+    It lists every rule of docs/isa.md that the program breaks, with the way out.
+    """
     loaded = read_legal(program)
     say(f"{program}: legal: {contents(loaded)}")

@@ -43,7 +43,7 @@ def simulate_file(
         Path | None, typer.Option(metavar="R.html", help="Write a page with the timeline of the engines."), WRITTEN
     ] = None,
 ) -> None:
-    """Verify and simulate a program written by hand: values, cycles, timeline."""
+    """Simulate a program written by hand: values and cycles."""
     loaded = read_legal(program)
     check_meta(loaded, str(program))
     tensors = tensors_of(loaded)
