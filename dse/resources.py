@@ -63,20 +63,24 @@ class Resources:
         return round(self.total("ff"))
 
 
-#: ``hw/rtl/port_pair.py``, whatever the width: two ports' handshakes, and wires. As Yosys counts
-PORT_PAIR = {"lut": 21.0, "ff": 6.0}
-
-
 @lru_cache(maxsize=4096)
 def resources(config: Config) -> Resources:
     """Resources of a Config, all cores together. LUT and FF are off by about :func:`uncertainty`."""
     core = _core(config)
     if config.axi_ports > 1:
-        core["port_pair"] = dict(PORT_PAIR)
+        core["port_pair"] = port_pair(config.axi_bits)
     if config.cores == 1:
         return Resources(core)
     times = {name: {kind: config.cores * n for kind, n in counts.items()} for name, counts in core.items()}
     return Resources(times | {"cores": shared(config.cores)})
+
+
+def port_pair(axi_bits: int) -> dict[str, float]:
+    """What joins the two ports of a core (``hw/rtl/port_pair.py``): handshakes, and a register of what is read.
+
+    As Yosys counts.
+    """
+    return {"lut": 34.0 + 2 * axi_bits, "ff": 19.0 + 2 * axi_bits}
 
 
 def shared(cores: int) -> dict[str, float]:
@@ -85,7 +89,7 @@ def shared(cores: int) -> dict[str, float]:
     if cores == 1:
         return {"lut": 0.0, "ff": 0.0}
     pairs = cores * (cores - 1)
-    return {"lut": 11.0 + 28 * cores + 5.3 * pairs, "ff": 7.0 + 3 * cores + 7 * pairs}
+    return {"lut": 11.0 + 28 * cores + 5.3 * pairs, "ff": 74.0 + 3 * cores + 7 * pairs}
 
 
 def _core(config: Config) -> dict[str, dict[str, float]]:

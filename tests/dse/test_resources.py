@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.config import PRESETS, Config
-from tilewright.dse.resources import PORT_PAIR, excess, limits, reported, resources, shared
+from tilewright.dse.resources import excess, limits, port_pair, reported, resources, shared
 from tilewright.hw.parts import BOARDS, PARTS
 from tilewright.hw.synthesis import count_resources
 from tilewright.hw.verilated.design import design_sources
@@ -75,9 +75,10 @@ def test_a_pair_of_ports_is_what_yosys_counts(toolchain: None, tmp_path: Path, n
     run_yosys("\n".join(script) + "\n", tmp_path)
     cells = json.loads((tmp_path / "stat.json").read_text())["modules"][module]["num_cells_by_type"]
     found = count_resources(cells)
-    assert {"lut": found["LUT"], "ff": found["FF"]} == PORT_PAIR == resources(two).modules["port_pair"]
+    one = port_pair(two.axi_bits)
+    assert {"lut": found["LUT"], "ff": found["FF"]} == one == resources(two).modules["port_pair"]
     four = resources(two.replace(cores=4)).modules["port_pair"]
-    assert four == {kind: 4 * count for kind, count in PORT_PAIR.items()}
+    assert four == {kind: 4 * count for kind, count in one.items()}
 
 
 def test_every_preset_fits_its_board() -> None:
