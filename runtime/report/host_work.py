@@ -91,6 +91,8 @@ def on_board(artifact: Artifact, accelerator_ms: float | None) -> dict[str, Any]
 
 def unknown(artifact: Artifact) -> str:
     """Why the host's work is not known; empty where it is."""
+    if not artifact.inputs:
+        return "a program alone is no network that a host feeds"
     for step in artifact.steps:
         if isinstance(step, InterpreterStep):
             return f"{describe(step) or 'operators'} run in an interpreter, whose instructions are not counted"
