@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from tests.isa.build import ALU, GEMM, LOAD, Builder, compute
 from tests.isa.strategies import programs
 from tests.isa.synthetic import resnet_sized
-from tilewright.config import PRESETS, Config
+from tilewright.config import PRESETS
 from tilewright.isa.assembler import AssemblyError, assemble
 from tilewright.isa.container import dump
 from tilewright.isa.disassembler import disassemble
@@ -107,7 +107,8 @@ def test_the_greatest_numbers_are_read() -> None:
 def test_hand_written_text() -> None:
     program = assemble(LEGAL)
     verify(program)
-    assert program.config == Config().replace(name="mine", board="", block_in=8, block_out=8)
+    changed = {"board": "", "block_in": 8, "block_out": 8, "axi_ports": 1}
+    assert program.config == PRESETS["pynq-z2"].replace(name="mine", **changed)
     assert program.instruction_count == 2
     assert program.meta == {"note": "a ; b"}
     assert [s.data for s in program.segments[:3]] == [None, None, b""]

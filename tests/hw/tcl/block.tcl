@@ -95,8 +95,8 @@ namespace eval stub {
         if {[dict exists $entry achieves]} {
             lassign [dict get $entry achieves] asked made
             if {$setting eq $made} { fail "cell $name: $made is read-only" }
-            # the PS divides 1500 (or 1000) MHz: what comes out is near what was asked for
-            if {$setting eq $asked} { dict set settings $name $made [format %.6f [expr {1500.0 / round(1500.0 / $value)}]] }
+            # the PS divides 1500 (or 1000) MHz: what comes out is the next below what was asked for
+            if {$setting eq $asked} { dict set settings $name $made [format %.6f [expr {1500.0 / ceil(1500.0 / $value)}]] }
         }
     }
 
