@@ -80,13 +80,12 @@ def test_packed_pairs_have_a_path_of_their_own() -> None:
     assert single - packed == {"GEMM: two products to the sum of four"}
 
 
-def test_images_that_share_two_weights_have_their_sum_in_a_register_outside() -> None:
-    delays = DELAYS["xc7"]
-    found = {path.name: path for path in paths(Config(batch=2, block_out=8), "xc7")}
-    slices = delays.dsp.through["multiplied"]["A"] + delays.dsp.to_result["direct"]["C"]
-    period_of = found["GEMM: two products behind two weights"].period("xc7", JUDGED)
-    assert period_of == pytest.approx(delays.ff_cq + slices + 2 * JUDGED)
-    assert "GEMM: two products of one multiplier" not in found
+@pytest.mark.parametrize(("batch", "register"), [(1, "BREG"), (2, "AREG")])
+def test_images_that_share_two_weights_have_their_sum_in_a_register(batch: int, register: str) -> None:
+    dsp = DELAYS["xc7"].dsp
+    found = {path.name: path for path in paths(Config(batch=batch, block_out=8), "xc7")}
+    slices = dsp.launch["multiplied"][register] + dsp.to_result["direct"]["C"]
+    assert found["GEMM: two products of one multiplier"].period("xc7", JUDGED) == pytest.approx(slices + JUDGED)
 
 
 def test_boards_choose_the_family() -> None:
