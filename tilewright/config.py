@@ -357,7 +357,7 @@ def _presets() -> dict[str, Config]:
     base = Config()
     zynq = base.replace(name="pynq-z2", axi_ports=2, clock_mhz=97)  # two of the four HP ports, for 21 LUTs
     mpsoc = base.replace(
-        axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, act_banks=8, dram_latency=64, clock_mhz=106
+        axi_bits=128, axi_version=4, dsp_packing=False, act_bytes=128 * KIB, act_banks=8, dram_latency=64, clock_mhz=96
     )
     return {
         "pynq-z2": zynq,
@@ -368,7 +368,7 @@ def _presets() -> dict[str, Config]:
             act_bytes=256 * KIB, wgt_bytes=512 * KIB, acc_bytes=256 * KIB,
         ),
         "kv260": mpsoc.replace(
-            name="kv260", board="kv260", block_in=16, block_out=32, clock_mhz=96,
+            name="kv260", board="kv260", block_in=16, block_out=32,
             # two banks: four of 1,024 bits each would take 30 of the part's 144 block RAMs more, for 0 to 4 % fewer
             act_bytes=128 * KIB, wgt_bytes=256 * KIB, acc_bytes=128 * KIB, acc_banks=2,
             # no network measured needs the 16 KiB of others, which would take three block RAMs more than there are
