@@ -92,8 +92,8 @@ def paths(config: Config, family: str) -> list[Path]:
         found.append(Path("GEMM: a product to the sum of two", after, 4, ("through.multiplied.A",)))
     else:  # images share what joins two weights, so it is in no slice, whose register then holds the joined ones
         held = "AREG" if config.batch > 1 else "BREG"
-        two = (f"launch.multiplied.{held}", "to_result.direct.C")
-        found.append(Path("GEMM: two products of one multiplier", Counter(), 1, two))
+        slices = (f"launch.multiplied.{held}", "to_result.direct.C")
+        found.append(Path("GEMM: two products of one multiplier", Counter(), 1, slices))
     return found
 
 
