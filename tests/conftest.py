@@ -19,11 +19,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tilewright import terminal
 from tilewright.files import cache_root
 from tilewright.hw.verilated.toolchain import ToolError, compiler, verilator_root
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 os.environ["TILEWRIGHT_DEFECTS"] = "raise"  # here and in processes that tests start: a defect fails the test
+terminal.QUIET_SECONDS = 3600.0  # however busy the machine is, errors are counted among no lines of progress
 HANG = 600  #: seconds after which a process of a test counts as stuck, on a machine that has other work too
 
 

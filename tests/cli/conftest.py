@@ -10,14 +10,13 @@ import pytest
 
 from tests.cli.shell import Shell
 from tests.runtime.network import make_artifact
-from tilewright import cache, compiling, terminal
+from tilewright import cache, compiling
 from tilewright.files import CACHE_VARIABLE
 
 
 @pytest.fixture
 def shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path.parent / f"{tmp_path.name}-cache"))
-    monkeypatch.setattr(terminal, "QUIET_SECONDS", 3600.0)  # however busy the machine is
     monkeypatch.chdir(tmp_path)
     cache.clear_memory()
     return Shell(tmp_path, capsys)

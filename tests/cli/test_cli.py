@@ -277,6 +277,7 @@ def test_it_runs_as_a_module_and_an_error_shows_no_traceback(shell: Shell) -> No
 
 def test_progress_is_silent_for_short_work_and_says_lines_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
+    monkeypatch.setattr(terminal, "QUIET_SECONDS", 2.0)
     monkeypatch.setattr(terminal.time, "monotonic", lambda: clock[0])
     stream = io.StringIO()
     with terminal.ProgressReporter(Console(file=stream, width=80)) as reporter:
