@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from tilewright.config import Config
-from tilewright.isa.builder.places import problem
+from tilewright.isa.builder.places import BuilderError, problem
 from tilewright.isa.codec import EncodingError, encode_uops
 from tilewright.isa.spec import UOP_FIELDS, UOP_MEMORY, Engine, Memory, uop_depth, uop_width
+from tilewright.kinds import shown
+from tilewright.ranges import whole
 
 Load = tuple[Memory, bytes, int]  #: where to, the bytes, and how many micro-ops they are
 
@@ -45,12 +50,11 @@ class MicroOps:
         except EncodingError as error:
             raise problem(str(error)) from error
 
-    def _checked(self, engine: Engine, uops: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    def _checked(self, engine: Engine, uops: Any) -> tuple[tuple[int, ...], ...]:
         names = ", ".join(field.name for field in UOP_FIELDS[engine])
-        try:
-            key = tuple(tuple(int(value) for value in uop) for uop in uops)
-        except (TypeError, ValueError) as error:
-            raise problem(f"uops: {error}; give a list of ({names})") from error
-        if not key or any(len(uop) != len(UOP_FIELDS[engine]) for uop in key):
+        rows = uops.tolist() if isinstance(uops, np.ndarray) else uops
+        if not isinstance(rows, list | tuple) or not all(isinstance(uop, list | tuple) for uop in rows):
+            raise problem(f"uops: {shown(uops)}; give a list of ({names})")
+        if not rows or any(len(uop) != len(UOP_FIELDS[engine]) for uop in rows):
             raise problem(f"uops: must be a list of ({names}), at least one")
-        return key
+        return tuple(tuple(whole("uops", value, -1, error=BuilderError) for value in uop) for uop in rows)

@@ -181,6 +181,10 @@ def test_all_rules_that_are_broken_are_told_at_once_each_with_its_line() -> None
         (lambda b: b.gemm([], dst=b.acc(4), src=b.act(4), wgt=b.wgt(1)), "uops: must be a list of .dst, src, wgt"),
         (lambda b: b.gemm([(0, 0)], dst=b.acc(4), src=b.act(4), wgt=b.wgt(1)), "uops: must be a list of"),
         (lambda b: b.gemm(7, dst=b.acc(4), src=b.act(4), wgt=b.wgt(1)), "uops: .*; give a list of"),
+        (
+            lambda b: b.gemm([(0, 1.5, 0, 0)], dst=b.acc(4), src=b.act(4), wgt=b.wgt(1)),
+            "uops = 1.5: must be an integer of at least -1",
+        ),
         (lambda b: b.act(4)[2:7], "act 8 to 11: .2:7. is no part of its 4"),
         (lambda b: b.fill(b.act(4), 0, rows=-1), "rows = -1: must be an integer of at least 0"),
         (lambda b: b.wait("dma"), "engine = 'dma': must be one of load, gemm, alu, store"),
