@@ -133,12 +133,13 @@ def _concat(call: Call) -> str:
 def _split(call: Call) -> list[str]:
     axis, cuts = int(call.attrs.axis), call.attrs.indices_or_sections
     size = compat.shape(call.arguments[0])[axis]
-    try:
-        places = [0, *compat.ints(list(cuts)), size]
-    except TypeError:
-        places = [size * n // int(cuts) for n in range(int(cuts) + 1)]
-        if size % int(cuts):
-            raise Unsupported(f"a split of {size} elements into {int(cuts)} parts") from None
+    if hasattr(cuts, "value"):  # a number of parts
+        parts = int(cuts)
+        if size % parts:
+            raise Unsupported(f"a split of {size} elements into {parts} parts")
+        places = [size * n // parts for n in range(parts + 1)]
+    else:
+        places = [0, *compat.ints(cuts), size]
     sizes = call.constant(np.diff(np.array(places, np.int64)))
     return call.emit_several("Split", [call.name(0), sizes], len(places) - 1, axis=axis)
 
