@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program, Segment, SegmentKind, check_program
@@ -47,6 +48,10 @@ class Tensor:
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+    def of(self, data: NDArray[np.uint8]) -> NDArray[Any]:
+        """The array in a segment's bytes."""
+        return data[: self.nbytes].view(self.dtype).reshape(self.shape)
 
 
 def tensors_of(program: Program) -> dict[str, Tensor]:

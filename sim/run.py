@@ -42,7 +42,7 @@ def run_program(program: Program, inputs: Mapping[str, NDArray[Any]]) -> Program
     if result.fault is not None or result.timing is None:
         raise SimulationError(f"the program ended with a fault: {result.fault and result.fault.message}")
     outputs = {
-        tensor.name: buffers[tensor.number][: tensor.nbytes].view(tensor.dtype).reshape(tensor.shape)
+        tensor.name: tensor.of(buffers[tensor.number])
         for tensor in tensors_of(program).values()
         if tensor.kind == "output"
     }

@@ -102,9 +102,7 @@ def _run(program: Program, inputs: Mapping[str, NDArray[Any]], name: str) -> tup
     device.launch(allocation, 1)
     device.wait(allocation)
     values = {
-        tensor.name: device.read(allocation, tensor.number, 0, 0, tensor.nbytes)
-        .view(tensor.dtype)
-        .reshape(tensor.shape)
+        tensor.name: tensor.of(device.read(allocation, tensor.number, 0, 0, tensor.nbytes))
         for tensor in tensors.values()
         if tensor.kind != "input"
     }
