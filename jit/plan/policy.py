@@ -19,8 +19,6 @@ class Policy:
 POLICIES = (
     *(Policy(False, 0.25, slack) for slack in (1, 2, 4, 8, None)), Policy(False, 0.1, 2), Policy(True, 0.5, 8)
 )  # fmt: skip
-#: where integers alone are asked for, which every schedule gives
-ANY = POLICIES[:1]
 #: for networks that a plan cuts into groups; with less of the bus for constants; and whatever STORE reads
 PLANNED, HASTY, EAGER = Policy(False, 0.25, 8, True), Policy(False, 0.1, 8, True), Policy(False, 0.25, 8)
 #: shares of wgt and prm that the constants of one group may take, tried until every chunk finds a place
