@@ -95,7 +95,6 @@ class Search:
         on what finished first or before a kill.
         """
         attribute, title = _CONFIRMED[fidelity]
-        names = self.evaluator.objectives
         known = self._read(fidelity)
         undone: dict[str, Any] = {name: None for name, _ in list(_CONFIRMED.values())[_ORDER.index(fidelity) :]}
         self._points = {n: dataclasses.replace(p, **undone) for n, p in self._points.items()}
@@ -115,7 +114,7 @@ class Search:
             done += len(chosen)
             if watch is not None:
                 watch(self.points())
-        return front(self.points(), names)
+        return front(self._points.values(), self.evaluator.objectives)
 
     def _spread(self, count: int, attribute: str, taken: list[Point]) -> list[Point]:
         """Up to ``count`` feasible points without ``attribute``, layer by layer from the front back, each layer evenly.
