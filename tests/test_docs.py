@@ -113,8 +113,8 @@ def test_files_that_pages_and_docstrings_name_are_there() -> None:
 def test_commands_that_the_pages_quote_have_these_options() -> None:
     helps = {part.partition("\n")[0]: part for part in generated.commands().split("\n## ")[1:]}
     text = "".join(page.read_text() for page in PAGES).replace("\\\n", " ").replace("\\|", " ")
-    quoted = re.findall(r"tilewright ((?:(?:config|models|hw) )?[a-z]+)\b([^\n`|]*)", text)
+    quoted = re.findall(r"tilewright ((?:(?:config|models|hw|cache) )?[a-z]+)\b([^\n`|]*)", text)
     found = {(name, option) for name, rest in quoted for option in re.findall(r"(?<!\S)--[a-z-]+", rest)}
     known = {(name, option) for name, option in found if f"tilewright {name}" in helps}
-    assert len(known) > 35
+    assert len(known) > 40
     assert [each for each in sorted(known) if each[1] not in helps[f"tilewright {each[0]}"]] == []
