@@ -85,9 +85,10 @@ def family_of(config: Config) -> str:
 
 
 def load_runs() -> dict[str, dict[str, Any]]:
-    """The kept runs by name: ``config``, ``verilog``, ``used`` and, but for those timed with other delays, ``ns``.
+    """The kept runs by name, each with ``config``, ``verilog`` and ``used`` as in reports.
 
-    As in reports. Beside random Configs, ``pynq-z2`` as it was with one memory port.
+    Those that were timed with today's delays also have ``ns``. Beside random Configs there is ``pynq-z2`` as it was
+    with one memory port.
     """
     return json.loads(RUNS.read_text()) if RUNS.exists() else {}
 
@@ -176,7 +177,7 @@ def _sum(a: Weights, b: Weights, sign: int = 1) -> Weights:
 
 
 def timed() -> dict[str, Timed]:
-    """What is timed with today's delays, by name: presets and runs, equal ones of a family once."""
+    """The presets and runs that were timed with today's delays, by name; of equal designs of a family one."""
     reports = [(PRESETS[report["config"]], report["ns"]) for report in load_reports() if "ns_by_loads" in report]
     runs = [(Config.from_dict(run["config"]), run["ns"]) for run in load_runs().values() if "ns" in run]
     found: dict[tuple[str, str], Timed] = {}

@@ -90,7 +90,7 @@ def paths(config: Config, family: str) -> list[Path]:
     elif family == "xcup":  # Yosys leaves the sum of two products outside DSP48E2
         after = Counter(ff_cq=1, lut=2, carry_in=1, carry_chain=6, carry_out=1, ff_su=1)
         found.append(Path("GEMM: a product to the sum of two", after, 4, ("through.multiplied.A",)))
-    else:  # images share what joins two weights, so it is in no slice, whose register then holds the joined ones
+    else:  # with several images LUTs join the weights for all of them, and register A of a slice holds the result
         held = "AREG" if config.batch > 1 else "BREG"
         slices = (f"launch.multiplied.{held}", "to_result.direct.C")
         found.append(Path("GEMM: two products of one multiplier", Counter(), 1, slices))

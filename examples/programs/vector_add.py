@@ -33,7 +33,7 @@ def build() -> Program:
     for tile in range(ELEMENTS // (TILE * lanes)):
         x, y, z = (pair[tile % 2] for pair in (sums, addends, results))
         p.load(y, b, at=tile * TILE)  # int8 is widened to int32 on its way into acc
-        p.load(x, a, at=tile * TILE)  # behind y, whose place is free earlier: once the tile before the last is added
+        p.load(x, a, at=tile * TILE)  # after y, because the place of y is free earlier
         p.alu("add", dst=x, src=y)
         p.requantize(dst=z, src=x, prm=same)  # clamps to int8
         p.store(z, c, at=tile * TILE)

@@ -95,7 +95,7 @@ class _Analysis:
         self.captures: list[tuple[int, int, float, int, str]] = []  # net, unit, ns, nets crossed, name
         arcs: list[tuple[int, int, float, int]] = []  # net, net, ns, nets crossed
         ports = self._unit(PORTS)
-        # what has no pin of the processor behind it, the reset, comes from a register
+        # a port without a pin of the processor is the reset, which comes from a register
         port = self.delays.port
         self.launches += [
             (self._net(bit), ports, self.delays.ff_cq if (ns := port(name, "input")) is None else ns)

@@ -100,7 +100,7 @@ def _lut_ram(kind: str, inputs: Pins, outputs: Pins, delays: Delays) -> CellTimi
 
 
 def _dsp(parameters: Mapping[str, str], inputs: Pins, outputs: Pins, delays: Delays) -> CellTiming:
-    """P and what goes with it by the slice's ways, the cascades of A and B by their registers."""
+    """Delays to the outputs: to P and its companions by :func:`ways`, to the cascades of A and B by their registers."""
     slice_, found = delays.dsp, CellTiming()
     sums = [pin for pin in outputs if pin not in ("ACOUT", "BCOUT")]
     has = ways(parameters, frozenset(inputs), slice_)

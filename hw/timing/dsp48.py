@@ -68,9 +68,9 @@ XC7 = SliceDelays(
 
 def coarse(setup: float, control: float, product: float, multiplied: float, direct: float, m_cq: float,
            p_cq: float) -> SliceDelays:  # fmt: skip
-    """A slice of which few delays are known: each of them for all pins and registers of a way.
+    """Delays of a slice from the few that are known. Each of these stands for all pins and registers of its way.
 
-    The pre-adder takes the share that it has of :data:`XC7`.
+    The pre-adder adds the same share as in :data:`XC7`.
     """
     pre_added = XC7.to_result["added"]["A"] / XC7.to_result["multiplied"]["A"]
     ways = {"added": round(pre_added * multiplied, 2), "multiplied": multiplied, "direct": direct}

@@ -1,4 +1,4 @@
-"""Programs written in Python: memories, loads, micro-ops and stores by name; tokens are placed for you.
+"""Programs written in Python: the builder names memories, loads, micro-ops and stores, and places the tokens.
 
 ``docs/tutorials/programs.md`` shows the use, ``examples/programs`` has whole programs.
 """

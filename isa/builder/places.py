@@ -1,4 +1,4 @@
-"""Where a program keeps its data on chip: ranges of the memories, given out as they are asked for."""
+"""Allocation of the on-chip memories: a program asks for ranges, and gets the first that is free."""
 
 from __future__ import annotations
 
