@@ -14,7 +14,6 @@ from tilewright.config import Config, load_config
 from tilewright.isa.functions import Rounding
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
-from tilewright.jit.lower.dense_weights import expand_groups
 from tilewright.sim import initial_segments, simulate
 
 SIDE = 14
@@ -34,7 +33,7 @@ def layer(kernel: int, channels: int, groups: int) -> g.Conv2D:
 
 def stored(op: g.Conv2D, config: Config) -> int:
     """Bytes of the blocks of weights that are not all zero."""
-    dense, height, width = expand_groups(op), config.block_out, config.block_in
+    dense, height, width = op.expanded(), config.block_out, config.block_in
     outputs, _, _, inputs = dense.shape
     padded = np.pad(dense, ((0, -outputs % height), (0, 0), (0, 0), (0, -inputs % width)))
     blocks = padded.reshape(-1, height, *padded.shape[1:3], padded.shape[3] // width, width)
