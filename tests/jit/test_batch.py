@@ -42,6 +42,27 @@ def places(exe: tw.Executable) -> dict[str, str]:
     return {o["op"]: o["place"] for o in exe.artifact.options["operators"] if o["macs"]}
 
 
+def test_a_batch_of_vectors_reads_its_weights_once(tmp_path: Path) -> None:
+    """It is a matrix, whose rows are so many pixels of one program."""
+
+    def bytes_read(batch: int) -> int:
+        net = TfliteNet(seed=5, dtype="int8")
+        y = net.input((batch, 128))
+        for _ in range(3):
+            y = net.fully_connected(y, 128)
+        path = net.save(tmp_path / f"{batch}.tflite", [y])
+        exe = tw.compile(path, "tiny", cache=False)
+        x = random_inputs(exe.inputs, 0, 1)
+        outputs, report = exe.run(x)
+        np.testing.assert_array_equal(outputs, reference_outputs(path, x)[0])
+        assert report.inferences == 1
+        return int(report.to_dict()["dram_read_bytes"])
+
+    weights, one = 3 * 128 * 128, bytes_read(1)
+    assert weights < one
+    assert bytes_read(16) < 1.25 * one
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("by_shape", [False, True])
 def test_tflite(dtype: str, by_shape: bool, tmp_path: Path) -> None:
