@@ -16,14 +16,13 @@ from tilewright.config import Config
 from tilewright.errors import TilewrightError
 from tilewright.isa.program import Program
 from tilewright.jit import graph as g
-from tilewright.jit.cost.lower_bound import layer_macs
 from tilewright.jit.defects import why_not
 from tilewright.jit.errors import NeedsHost, PlaceError
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.plan.policy import Policy
 from tilewright.jit.programs import POLICIES, ProvenProgram, best_program, is_large
 from tilewright.jit.recurrent.program import is_recurrent
-from tilewright.jit.sides import accelerator_graphs, host_step, stages_and_placement, subgraph
+from tilewright.jit.sides import accelerator_graphs, stages_and_placement, subgraph
 from tilewright.jit.simplify import best_substitutions, simplified
 from tilewright.jit.split.steps import Round, Split, cut_steps, join_steps
 from tilewright.jit.stages import PartOf
@@ -116,7 +115,7 @@ def compile_graph(
     found, result.placement = stages_and_placement(graph, config, part_of)
     for stage in found:
         if stage.kind == "numpy":
-            result.steps += [host_step(graph, op) for op in stage.ops]
+            result.steps += [op.host_step(graph) for op in stage.ops]
         elif stage.kind == "interpreter":
             _interpret(graph, stage.ops, cut, options, result)
         else:
@@ -129,7 +128,7 @@ def compile_graph(
                 else:
                     for part in itertools.chain(*stretches):
                         if _moves_nothing(part):
-                            result.steps += [host_step(part, op) for op in part.ops]
+                            result.steps += [op.host_step(part) for op in part.ops]
                         else:
                             _launch([memory[_key(part)]], result)
                 result.steps += join_steps(made.graph, made.pieces)
@@ -240,7 +239,7 @@ def _reduced_program(
     here = {op.name for op in part.ops}
     best.program.meta["substitutions"] = [list(made) for made in substitutions if made.operator in here]
     for layer, before, after in zip(best.program.meta["layers"], small.whole.ops, small.graph.ops, strict=True):
-        saved = layer_macs(small.whole, before) - layer_macs(small.graph, after)
+        saved = before.macs(small.whole) - after.macs(small.graph)
         layer |= {"macs_dropped": saved, "channels_dropped": small.dropped.get(before.name, {})}
         layer |= {"pads": small.pads[before.name]} if before.name in small.pads else {}
     return best

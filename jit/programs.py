@@ -13,12 +13,14 @@ from tilewright.isa.verifier import verify
 from tilewright.jit.cost.estimate import streams
 from tilewright.jit.cost.lower_bound import LowerBound, layer_bounds, network_bound
 from tilewright.jit.cost.slices import best_slices
+from tilewright.jit.cost.slicing import slice_graph
 from tilewright.jit.defects import why_not
 from tilewright.jit.emit.edges import dram_layout, edges
 from tilewright.jit.emit.emitter import Emitter
 from tilewright.jit.emit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph, PartialSums
+from tilewright.jit.ir.base import Sliced
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.lower.token_rows import has_products
@@ -27,7 +29,6 @@ from tilewright.jit.plan.places import Placed, placed_plan
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.policy import BEST, CONSTANT_SHARES, EAGER, HASTY, PLANNED, POLICIES, STEEP, Policy
 from tilewright.jit.plan.refusal import Refusal
-from tilewright.jit.plan.slicing import Sliced, slice_graph
 from tilewright.jit.plan.strips import MOST_ROWS
 from tilewright.jit.proof import prove
 from tilewright.jit.recurrent.program import is_recurrent, recurrent_program

@@ -1,25 +1,13 @@
-"""Who computes an operator, the accelerator or the host, and the host's step for it."""
+"""Who computes an operator, the accelerator or the host."""
 
 from __future__ import annotations
 
 from tilewright.config import Config
 from tilewright.jit import graph as g
-from tilewright.jit.errors import NeedsHost, PlaceError
+from tilewright.jit.errors import NeedsHost
 from tilewright.jit.graph import Graph, Op
 from tilewright.jit.lower.rules import refusals
-from tilewright.jit.lower.state import image_shape
 from tilewright.jit.stages import PartOf, Stage, stages, stages_of_parts
-from tilewright.runtime.steps import (
-    CastStep,
-    ConstantStep,
-    DequantizeStep,
-    QuantizeStep,
-    ReshapeStep,
-    SoftmaxStep,
-    Step,
-    TableSoftmaxStep,
-    TransposeStep,
-)
 
 
 def stages_and_placement(
@@ -40,7 +28,7 @@ def stages_and_placement(
                 raise unplaced[op.name]
             refused |= dict.fromkeys(op.covers, str(unplaced[op.name]))
             continue
-        reason = _host_reason(graph, op)
+        reason = op.why_host(graph)
         placement[op.name] = ("host" if reason else "accelerator", reason or "exact on the accelerator")
     if refused:
         raise NeedsHost(refused, next(iter(refused.values())))
@@ -49,40 +37,11 @@ def stages_and_placement(
     return stages(graph, found) if part_of is None else stages_of_parts(graph, found, part_of), placement
 
 
-def _host_reason(graph: Graph, op: Op) -> str | None:
-    """Why an operator runs on the host; None if the accelerator takes it."""
-    if isinstance(op, g.Interpreted):
-        return op.reason
-    if isinstance(op, (g.Softmax, g.TableSoftmax)):
-        return "softmax is exact on the host"
-    if isinstance(op, g.Constant):
-        return "a constant of the model"
-    if isinstance(op, g.HOST_KINDS):
-        return "change of representation"
-    return _reshape_reason(graph, op) if isinstance(op, g.Reshape) else None
-
-
-def _reshape_reason(graph: Graph, op: g.Reshape) -> str | None:
-    """Why a reshape can be nothing but a step on the host."""
-    if op.output in graph.outputs:
-        return "no arithmetic; done while unpacking"
-    if op.inputs[0] in graph.inputs:
-        return "no arithmetic; done while packing"
-    before, after = (graph.tensors[t].shape for t in (op.inputs[0], op.output))
-    if before[:1] != (1,) or after[:1] != (1,) or max(len(before), len(after)) > 4:
-        return "no arithmetic; done between launches"
-    if image_shape(before) == image_shape(after):
-        return None
-    flattens = image_shape(after)[1:3] == (1, 1)
-    conv = all(isinstance(c, g.Conv2D) and not c.transposed for c in graph.consumers(op.output))
-    return None if flattens and conv else "moves channels between pixels"
-
-
 def _place_reshapes(graph: Graph, placement: dict[str, tuple[str, str]]) -> None:
     """Those stay on the accelerator that lie between operators of one program, themselves included."""
 
     def here(op: Op | None) -> bool:
-        return op is not None and placement[op.name][0] == "accelerator" and not isinstance(op, g.Recurrent)
+        return op is not None and placement[op.name][0] == "accelerator" and not op.alone
 
     moved = True
     while moved:
@@ -140,24 +99,3 @@ def subgraph(graph: Graph, ops: list[Op], keep: bool) -> Graph:
         or (not readers[tensor] and not isinstance(op, g.Interpreted))
     ]
     return Graph(graph.name, inputs, outputs, graph.tensors, ops)
-
-
-def host_step(graph: Graph, op: Op) -> Step:
-    """The step of an operator that NumPy computes. Raises :class:`PlaceError` for any other."""
-    if isinstance(op, g.Softmax):
-        return SoftmaxStep(op.inputs[0], op.output, op.multiplier, op.left_shift, op.diff_min)
-    if isinstance(op, g.TableSoftmax):
-        return TableSoftmaxStep(op.inputs[0], op.output, op.table, op.factor, op.zero_point)
-    if isinstance(op, g.HostCast):
-        return CastStep(op.inputs[0], op.output, op.offset, op.dtype)
-    if isinstance(op, g.Reshape):
-        return ReshapeStep(op.inputs[0], op.output, graph.tensors[op.output].shape)
-    if isinstance(op, g.QuantizeFloat):
-        return QuantizeStep(op.inputs[0], op.output, op.scale, op.zero_point, op.dtype, op.rounding)
-    if isinstance(op, g.DequantizeFloat):
-        return DequantizeStep(op.inputs[0], op.output, op.scale, op.zero_point)
-    if isinstance(op, g.Constant):
-        return ConstantStep.of(op.inputs[0], op.output, op.values)
-    if isinstance(op, g.Transpose):
-        return TransposeStep(op.inputs[0], op.output, op.permutation)
-    raise PlaceError(f"{op.name} ({op.kind}): has neither a lowering nor a host step")

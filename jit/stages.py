@@ -111,7 +111,7 @@ def kind_of(op: Op, place: Mapping[str, str]) -> Kind:
         return "interpreter"
     if place[op.name] != "accelerator":
         return "numpy"
-    return "alone" if isinstance(op, g.Recurrent) else "accelerator"
+    return "alone" if op.alone else "accelerator"
 
 
 def _units(graph: Graph, place: Mapping[str, str]) -> list[_Unit]:
@@ -204,7 +204,7 @@ def idle_islands(graph: Graph) -> dict[int, str]:
         for tensor in op.inputs:
             if tensor in parent:
                 parent[root(tensor)] = root(op.output)
-    working = {root(op.output) for op in own if isinstance(op, (g.Conv2D, g.DepthwiseConv2D, g.MatMul, g.Recurrent))}
+    working = {root(op.output) for op in own if op.macs(graph)}
     touching = {root(op.output) for op in own if op.output in taken or given & set(op.inputs)}
     reason = "no multiply-accumulates, between operators of the interpreter"
     idle = touching - working

@@ -1,6 +1,6 @@
 """Channels that nobody reads, that are constant, or that equal others: the integer graph without them.
 
-Exact for all inputs. Only weights move (:mod:`fold`), by what is known of the channels (:mod:`facts`); then channels
+Exact for all inputs. Only weights move (:mod:`fold`), by what operators know of their channels; then channels
 go that no weight but zero multiplies (:mod:`live`). ``docs/compiler.md`` has the rules. They stop where padding has
 another value than a constant channel, a bias would leave int32, or a sum of weights the layer's bits; additions keep
 alike channels in all their tensors, and a grouped convolution loses whole groups, or equally many channels of each.
@@ -15,9 +15,9 @@ import numpy as np
 
 from tilewright.config import PARAMETERS
 from tilewright.jit import graph as g
-from tilewright.jit.channels.facts import Facts, output_facts, unknown
 from tilewright.jit.channels.fold import fold
 from tilewright.jit.channels.live import Live, live_channels
+from tilewright.jit.ir.facts import Facts, unknown
 
 __all__ = ["Reduced", "reduce_channels"]
 
@@ -77,7 +77,8 @@ def _folded(graph: g.Graph) -> tuple[g.Graph, dict[str, Facts]]:
     for op in graph.ops:
         inputs = [facts[name] for name in op.inputs]
         ops.append(fold(op, inputs[0]) if isinstance(op, g.Conv2D) else op)
-        facts |= output_facts(graph, ops[-1], inputs)
+        known = ops[-1].facts(*inputs)
+        facts |= {name: known or unknown(graph.tensors[name].shape) for name in op.outputs}
     return replace(graph, ops=ops), facts
 
 
@@ -86,32 +87,8 @@ def _without(graph: g.Graph, live: Live) -> g.Graph:
     for name, mask in live.items():
         if not mask.all():
             tensors[name] = replace(tensors[name], shape=(*tensors[name].shape[:-1], int(mask.sum())))
-    return replace(graph, tensors=tensors, ops=[_narrowed(op, live, tensors) for op in graph.ops])
-
-
-def _narrowed(op: g.Op, live: Live, tensors: dict[str, g.TensorSpec]) -> g.Op:
-    """An operator over the channels that stay."""
-    stay = np.flatnonzero(live[op.output]) if op.outputs else np.empty(0, np.int64)
-    if isinstance(op, g.Conv2D):
-        return _convolution(op, live[op.inputs[0]].reshape(op.groups, -1), live[op.output].reshape(op.groups, -1))
-    if isinstance(op, g.DepthwiseConv2D):
-        return replace(op, weight=np.ascontiguousarray(op.weight[..., stay]), requant=op.requant.of(stay))
-    if isinstance(op, g.Pairwise | g.Requantize | g.Resample):
-        return replace(op, requant=op.requant.of(stay))
-    if isinstance(op, g.AvgPool2D):
-        return replace(op, requants={count: requant.of(stay) for count, requant in op.requants.items()})
-    if isinstance(op, g.Concat):
-        inputs = (np.flatnonzero(live[name]) for name in op.inputs)
-        parts = zip(op.parts, inputs, strict=True)
-        return replace(op, parts=[part and (part[0], part[1].of(channels)) for part, channels in parts])
-    if isinstance(op, g.Reshape):
-        return replace(op, shape=tensors[op.output].shape)
-    return op
-
-
-def _convolution(op: g.Conv2D, source: np.ndarray, out: np.ndarray) -> g.Conv2D:
-    """``source`` and ``out``: which channels stay, by group; groups without any go."""
-    weight = op.weight.reshape(*out.shape, *op.weight.shape[1:])
-    groups = np.flatnonzero(out.any(axis=1))
-    stay = np.concatenate([weight[k][out[k]][..., source[k]] for k in groups])
-    return replace(op, weight=stay, requant=op.requant.of(np.flatnonzero(out)), groups=len(groups))
+    ops = [
+        op.narrowed([live[name] for name in op.inputs], live[op.output], tensors[op.output].shape) if op.outputs else op
+        for op in graph.ops
+    ]
+    return replace(graph, tensors=tensors, ops=ops)

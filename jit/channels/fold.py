@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.channels.facts import Facts
 from tilewright.jit.graph import Conv2D
+from tilewright.jit.ir.facts import Facts
 from tilewright.jit.kernels.weight_bits import MOST_PARTS, WIDTHS, fits, weight_range
 
 _INT32 = np.iinfo(np.int32)
@@ -19,7 +19,7 @@ _INT32 = np.iinfo(np.int32)
 
 def fold(op: Conv2D, x: Facts) -> Conv2D:
     """The same layer, the weights of whose input channels are zero where others, or the bias, can stand for them."""
-    return _merged(_without_constants(op, x.read_by(op)), x)
+    return _merged(_without_constants(op, op.read_facts(x)), x)
 
 
 def _without_constants(op: Conv2D, x: Facts) -> Conv2D:

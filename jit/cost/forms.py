@@ -10,11 +10,11 @@ from tilewright.jit.cost.estimate import SCHEDULES
 from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.cost.tiles import AnyEstimate, fastest
 from tilewright.jit.graph import Graph
+from tilewright.jit.ir.base import Sliced
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.lower.token_rows import has_products
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy
-from tilewright.jit.plan.slicing import Sliced
 from tilewright.jit.tiled.shapes import TileTables, tile_tables
 
 

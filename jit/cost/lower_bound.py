@@ -21,11 +21,8 @@ from tilewright.jit.kernels.partial_sums import PartialSumsNode
 from tilewright.jit.kernels.transposed import TransposedNode
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.lower.rules import lower
-from tilewright.jit.lower.state import image_shape
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan import strips
-
-WEIGHTED = (g.Conv2D, g.DepthwiseConv2D, g.PartialSums)  #: operators whose MACs are those of their weights
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ def _layer_bound(
 ) -> LowerBound:  # fmt: skip
     nodes = [n for n in lowered.nodes if n.layer == layer and n.output not in lowered.copies]
     constants = sum(_parameter_bytes(n, seen) for n in nodes)
-    if isinstance(op, WEIGHTED):  # of other layers they are ones, alike in all of them
+    if isinstance(op, g.Convolution):  # of other layers they are ones, alike in all of them
         constants += sum(n.constant_entries()[0] for n in nodes) * config.wgt_entry_bytes
     streamed = [n.weights for n in nodes if isinstance(n, MatMulNode)]
     read = sum(inputs.pop(t, 0) for t in (*(t for n in nodes for t in n.inputs), *streamed))
@@ -80,10 +77,10 @@ def _layer_bound(
     if op.output in graph.outputs:
         written = sum(math.prod(lowered.tensors[t]) for t in lowered.outputs[op.output]) * config.act_unit_bytes
     array = sum(_array_cycles(n, config) for n in nodes)
-    macs = layer_macs(graph, op)
+    macs = op.macs(graph)
     return LowerBound(
         array, sum(n.alu_work for n in nodes), constants + read, written, macs,
-        min(macs or _additions(graph, op), array * config.array_macs),
+        min(macs or op.additions(graph), array * config.array_macs),
     )  # fmt: skip
 
 
@@ -142,26 +139,13 @@ def _diagonal_cycles(node: WindowNode, config: Config) -> int:
     return node.height * node.width * int(taps.reshape(*taps.shape[:2], units, lanes).any(axis=3).sum())
 
 
-def _additions(graph: g.Graph, op: g.Op) -> int:
-    """Values that a pool adds up on the array."""
-    if not isinstance(op, g.AvgPool2D):
-        return 0
-    return math.prod(op.kernel) * math.prod(image_shape(graph.tensors[op.output].shape))
-
-
-def _meetings(size: int, kernel: int, spread: int, dilation: int, before: int) -> int:
-    """How often a kernel's positions meet a pixel of the spread image, along an axis of ``size`` outputs."""
-    places = np.arange(size)[:, None] - before + np.arange(kernel) * dilation
-    return int((places % spread == 0).sum())
-
-
 def useful_macs(graph: g.Graph, op: g.Op) -> int:
-    """Of :func:`layer_macs` those that the array does in every form of a layer: of weights that are not zero; those of
+    """Of its MACs those that the array does in every form of a layer: of weights that are not zero; those of
     recurrent layers not counted."""
-    if isinstance(op, g.Recurrent):
+    if op.alone:
         return 0
-    macs = layer_macs(graph, op)
-    if not isinstance(op, WEIGHTED):
+    macs = op.macs(graph)
+    if not isinstance(op, g.Convolution):
         return macs
     return macs * nonzero(op.weight) // max(1, op.weight.size)
 
@@ -169,21 +153,3 @@ def useful_macs(graph: g.Graph, op: g.Op) -> int:
 def nonzero(weight: NDArray[np.integer]) -> int:
     """How many of the weights are not zero."""
     return of_weights(weight, "nonzero count", lambda: int(np.count_nonzero(weight)))
-
-
-def layer_macs(graph: g.Graph, op: g.Op) -> int:
-    """Multiply-accumulates of an operator of the graph, zero weights included; of a transposed convolution with pixels
-    of the image and its padding, not with what lies between them."""
-    if isinstance(op, g.Conv2D) and op.transposed:
-        sides = zip(image_shape(graph.tensors[op.output].shape)[1:3], op.weight.shape[1:3], op.spread, op.dilation,
-                    op.padding[:2], strict=True)  # fmt: skip
-        return math.prod(_meetings(*side) for side in sides) * op.weight.shape[0] * op.weight.shape[3]
-    if isinstance(op, WEIGHTED):
-        _, height, width, _ = image_shape(graph.tensors[op.output].shape)
-        return height * width * int(np.prod(op.weight.shape))
-    if isinstance(op, g.MatMul):
-        a, b = (image_shape(graph.tensors[t].shape) for t in op.inputs)
-        return math.prod(a) * b[2]
-    if isinstance(op, g.Recurrent):
-        return math.prod(image_shape(graph.tensors[op.output].shape)[:3]) * op.pixel_macs
-    return 0

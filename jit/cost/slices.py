@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from tilewright.config import Config
 from tilewright.jit.cost.estimate import Estimate, grouped
+from tilewright.jit.cost.slicing import finer_slices, slice_graph
 from tilewright.jit.graph import Graph
+from tilewright.jit.ir.base import Sliced
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.planner import Planner
-from tilewright.jit.plan.slicing import Sliced, finer_slices, slice_graph
 
 
 def best_slices(

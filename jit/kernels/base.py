@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.jit.graph import Requant, TensorSpec
+from tilewright.jit.ir.requant import Requant
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer, units_for, vectors_for
 from tilewright.jit.plan.ranges import split_evenly
+from tilewright.runtime.steps import TensorSpec
 
 SAME_BANK_CYCLES = 2  #: of ALU for a vector whose two operands lie in one bank of acc
 NO_ROW = 1 << 40  #: below every row that a task reads of an input that it does not read

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.graph import Requant
+from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
 from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.kernels.runs import Run, block_places, runs_of

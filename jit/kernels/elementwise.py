@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.isa.spec import Combine
-from tilewright.jit.graph import Requant, Scale
+from tilewright.jit.ir.requant import Requant, Scale
 from tilewright.jit.kernels.base import (
     SAME_BANK_CYCLES,
     Chunk,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.graph import Requant
+from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, Uop, prm_entries
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import wrap_int32
-from tilewright.jit.graph import Requant
+from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.base import (
     SAME_BANK_CYCLES,
     Chunk,

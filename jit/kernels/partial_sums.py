@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewright.jit.graph import Requant
+from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Task, prm_entries
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.plan import tables as t

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding
 from tilewright.isa.spec import Combine
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.graph import Requant
+from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Node, Task, prm_entries, uniform_prm
 from tilewright.jit.plan import tables as t
 from tilewright.jit.sampling import Sampling, Taps

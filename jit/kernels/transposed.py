@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import wrap_int32
-from tilewright.jit.graph import Requant, TensorSpec
+from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.base import Chunk, Emit, Lattice, Node, Task, Uop
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.layout import Buffer
+from tilewright.runtime.steps import TensorSpec
 
 
 class Phase(NamedTuple):

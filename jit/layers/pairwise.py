@@ -22,7 +22,6 @@ from tilewright.jit.layers.builder import LITERT, Layer, Operand, Output
 from tilewright.jit.numbers.float_pairs import Product, Sum, Term, fit_product, fit_sum
 from tilewright.jit.numbers.float_tables import add_table
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, exact_shift, identity_requant, input_scale, make_requant
-from tilewright.jit.reference import apply_requant, apply_scale
 
 _VALUES = np.arange(-128, 128).astype(np.int8)
 _NOT = bytes(255 - k for k in range(256))  #: the table of -1 - x
@@ -230,7 +229,7 @@ def add_fitted(
     else:
         requant, *scales = _litert_sum(a, b, out, channels, subtract)
         fitted = Sum((scales[0], scales[1]), requant)
-        acc = apply_scale(_VALUES, scales[0])[:, None] + apply_scale(_VALUES, scales[1])[None, :]
+        acc = scales[0].apply(_VALUES)[:, None] + scales[1].apply(_VALUES)[None, :]
         _report_nearest(layer, requant, acc, np.clip(wanted, out.lo, out.hi))
     corrections = tuple((number ^ both.swapped, scale) for number, scale in fitted.corrections)
     return layer.emit(
@@ -241,7 +240,7 @@ def add_fitted(
 
 def _report_nearest(layer: Layer, requant: Requant, acc: NDArray[np.int32], wanted: NDArray[np.int64]) -> None:
     """States for how many of all pairs, with these accumulators, the result is another one than ``wanted``."""
-    wrong = np.abs(apply_requant(acc[..., None], requant.of(slice(1)))[..., 0] - wanted)
+    wrong = np.abs(requant.of(slice(1)).apply(acc[..., None])[..., 0] - wanted)
     layer.report(
         LayerExactness(
             layer.name, layer.semantics, len(requant.bias), 0, bound=int(wrong.max()), worst=float((wrong > 0).mean()),

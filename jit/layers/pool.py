@@ -22,7 +22,6 @@ from tilewright.jit.layers.weighted import spatial
 from tilewright.jit.layers.windows import meeting
 from tilewright.jit.numbers.float_scaling import tune
 from tilewright.jit.numbers.scales import LEAST_FLOAT32, average_requant, mean_requant
-from tilewright.jit.reference import valid_counts
 
 _NOT = np.arange(255, -1, -1).astype(np.uint8).view(np.int8)  #: -1 - x, of which the greatest is that of the least x
 _MOST_TAPS = 1024  #: of a maximum: passes of ALU
@@ -67,7 +66,7 @@ class Window:
     def counts(self, x: Operand) -> list[int]:
         """The numbers of valid elements that windows over ``x`` have; Unsupported where one has none."""
         probe = AvgPool2D(name="", inputs=[], output="", requants={}, **vars(self))
-        found = sorted({int(n) for n in np.unique(valid_counts((x.shape[1], x.shape[2]), probe))})
+        found = sorted({int(n) for n in np.unique(probe.counts((x.shape[1], x.shape[2])))})
         if 0 in found:
             raise Unsupported("a pooling window that lies in the padding alone")
         return found

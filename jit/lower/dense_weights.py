@@ -1,4 +1,4 @@
-"""Weights in the form in which the array multiplies them: groups, diagonals and parts written out as dense ones."""
+"""Weights in the form in which the array multiplies them: parts side by side, and what is written out as dense."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from tilewright.jit import graph as g
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.weight_bits import weight_parts
 
@@ -36,27 +35,3 @@ def mostly_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     if math.prod(shape) > MOST_WRITTEN_OUT:
         raise PlaceError(f"{'x'.join(map(str, shape))} weights once written out, at most {MOST_WRITTEN_OUT:,} are")
     return np.zeros(shape, dtype)
-
-
-def expand_groups(op: g.Conv2D) -> np.ndarray:
-    """Grouped weights as dense ones, zeros outside each group."""
-    if op.groups == 1:
-        return op.weight
-    oc, kh, kw, ic = op.weight.shape
-    dense = mostly_zeros((oc, kh, kw, ic * op.groups), op.weight.dtype)
-    per_group = oc // op.groups
-    for k in range(op.groups):
-        dense[k * per_group : (k + 1) * per_group, :, :, k * ic : (k + 1) * ic] = op.weight[
-            k * per_group : (k + 1) * per_group
-        ]
-    return dense
-
-
-def diagonal(op: g.Op, taps: NDArray[np.integer], requant: g.Requant, strides: tuple[int, int]) -> g.Conv2D:
-    """A layer on single channels, ``taps`` (KH, KW, C), as a convolution whose other weights are zero."""
-    kh, kw, channels = taps.shape
-    weight = mostly_zeros((channels, kh, kw, channels), taps.dtype)
-    weight[np.arange(channels), :, :, np.arange(channels)] = taps.transpose(2, 0, 1)
-    return g.Conv2D(
-        name=op.name, inputs=op.inputs, output=op.output, weight=weight, requant=requant, strides=strides
-    )  # fmt: skip

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
-from tilewright.jit import graph as g
-from tilewright.jit.graph import TensorSpec
-from tilewright.jit.lower.state import Lowering, image_shape
+from tilewright.jit.ir.convolution import Convolution
+from tilewright.jit.ir.regions import image_shape
+from tilewright.jit.lower.state import Lowering
 from tilewright.jit.plan.layout import units_for
-from tilewright.runtime.steps import PackStep
+from tilewright.runtime.steps import PackStep, TensorSpec
 
 
 class Patched(NamedTuple):
@@ -29,9 +29,9 @@ class Patched(NamedTuple):
     dilation: int
 
 
-def packs_patches(at: Lowering, op: g.Conv2D, kh: int, kw: int, ic: int) -> bool:
+def packs_patches(at: Lowering, op: Convolution, kh: int, kw: int, ic: int) -> bool:
     """Whether a convolution's input is packed as patches: a network input of few channels."""
-    return op.inputs[0] in at.graph.inputs and not op.transposed and of_few_channels(kh, kw, ic, at.config)
+    return op.inputs[0] in at.graph.inputs and of_few_channels(kh, kw, ic, at.config)
 
 
 def of_few_channels(kh: int, kw: int, ic: int, config: Config) -> bool:
@@ -40,7 +40,7 @@ def of_few_channels(kh: int, kw: int, ic: int, config: Config) -> bool:
     return packed < kh * kw * -(-ic // config.block_in)
 
 
-def lower_patches(at: Lowering, op: g.Conv2D, weight: NDArray[np.integer]) -> Patched:
+def lower_patches(at: Lowering, op: Convolution, weight: NDArray[np.integer]) -> Patched:
     """Declares the packed input of a convolution with ``weight`` (OC, KH, KW, IC)."""
     _, kh, kw, ic = weight.shape
     shape, out = image_shape(at.spec(op.inputs[0]).shape), image_shape(at.graph.tensors[op.output].shape)
@@ -60,7 +60,7 @@ def lower_patches(at: Lowering, op: g.Conv2D, weight: NDArray[np.integer]) -> Pa
     return Patched(name, units, whole.reshape(len(weight), reads, 1, rows * kw * ic), apart)
 
 
-def _patch_rows(op: g.Conv2D, kh: int, row: int, height: int, config: Config) -> int:
+def _patch_rows(op: Convolution, kh: int, row: int, height: int, config: Config) -> int:
     """Kernel rows of a patch, of ``row`` values each: as few blocks for an output as can be, then as few units."""
 
     def cost(rows: int) -> tuple[int, int]:
@@ -72,7 +72,7 @@ def _patch_rows(op: g.Conv2D, kh: int, row: int, height: int, config: Config) ->
 
 
 def _cover(
-    op: g.Conv2D, kernel: tuple[int, int], source: tuple[int, int, int, int], out: tuple[int, int, int, int]
+    op: Convolution, kernel: tuple[int, int], source: tuple[int, int, int, int], out: tuple[int, int, int, int]
 ) -> tuple[int, int, int, int]:
     """Padding that gives exactly the output's positions: bottom and right may be less than the operator's."""
     top, left, _, _ = op.padding

@@ -1,51 +1,60 @@
-"""What lowering rules work with: the state of a lowering, and the images that tensors are."""
+"""What operators work with when they are lowered: the state of a lowering."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilewright.config import Config
-from tilewright.jit import graph as g
-from tilewright.jit.errors import PlaceError
-from tilewright.jit.graph import Graph, Requant, TensorSpec
+from tilewright.jit.ir.base import Graph, Op, Sliced
+from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.lower.blocked import Blocked
-from tilewright.jit.plan.slicing import Sliced
-from tilewright.runtime.steps import PackStep
-
-
-def image_shape(shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-    """A tensor's shape as (1, H, W, C); vectors become 1x1 images. Raises PlaceError on other ranks or batches."""
-    if len(shape) not in (1, 2, 3, 4) or (len(shape) > 1 and shape[0] != 1):
-        raise PlaceError(f"shape {shape}: must be (1, H, W, C) or (1, C); export the model with batch 1")
-    if len(shape) == 1:
-        return 1, 1, 1, shape[0]
-    middle = shape[1:-1]
-    return 1, middle[0] if len(middle) == 2 else 1, middle[-1] if middle else 1, shape[-1]
+from tilewright.runtime.steps import PackStep, TensorSpec
 
 
 class Lowering(Protocol):
-    """What the rules that stand in files of their own need of :mod:`tilewright.jit.lower.rules`."""
+    """Nodes so far, and the tensors on the chip that hold the graph's; :mod:`tilewright.jit.lower.rules` makes it."""
 
+    sliced: Sliced
     graph: Graph
     config: Config
+    tiled: bool
+    joined: bool
+    layer: int  #: number of the operator that is lowered
     nodes: list[Node]
-    layer: int
+    alias: dict[str, str]
     specs: dict[str, TensorSpec]
     packs: dict[str, PackStep]
     blocked: dict[str, Blocked]
-    sliced: Sliced
-    tiled: bool
-    joined: bool
+    flat: dict[str, tuple[int, int, int]]  #: tensors that are a flattened image: name -> (H, W, C) of the image
 
-    def resolve(self, name: str) -> str: ...
+    def resolve(self, name: str) -> str:
+        """The on-chip tensor that holds a graph tensor."""
 
-    def spec(self, name: str) -> TensorSpec: ...
+    def spec(self, name: str) -> TensorSpec:
+        """On-chip spec, shape (1, H, W, C)."""
 
-    def output(self, op: g.Op) -> TensorSpec: ...
+    def image(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
+        """A tensor's shape on the chip."""
+
+    def output(self, op: Op) -> TensorSpec:
+        """Declare an operator's output."""
+
+    def require_whole(self, op: Op, channels: int) -> None:
+        """Raises :class:`PlaceError` for channels beside others that are no whole vectors."""
 
     def elementwise(
-        self, op: g.Op, inputs: list[str], out: TensorSpec, terms: list[Term], requant: Requant, suffix: str = "",
+        self, op: Op, inputs: list[str], out: TensorSpec, terms: list[Term], requant: Requant, suffix: str = "",
         channels: int = 0, **extra: Any,
-    ) -> None: ...  # fmt: skip
+    ) -> None:  # fmt: skip
+        """Append a node of ALU work."""
+
+    def window(
+        self, op: Op, out: TensorSpec, taps: NDArray[np.int8], requants: dict[int, Requant], counts: NDArray[np.int64],
+        strides: tuple[int, int], dilation_y: int, pad: tuple[int, int, int, int], pad_constant: int,
+    ) -> None:  # fmt: skip
+        """Append a node of windows over single channels."""

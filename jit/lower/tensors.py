@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from tilewright.config import Config
-from tilewright.jit.graph import TensorSpec
 from tilewright.jit.kernels.base import Node
 from tilewright.jit.lower.blocked import Blocked
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan.layout import Buffer, duplicate, units_for
 from tilewright.jit.plan.network import NetworkTables, network_tables
 from tilewright.jit.plan.planner import Plan
-from tilewright.runtime.steps import PackStep
+from tilewright.runtime.steps import PackStep, TensorSpec
 
 
 @dataclass

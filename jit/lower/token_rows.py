@@ -6,8 +6,7 @@ order, its pixels may as well be several rows, so that one layer works on the fi
 
 from __future__ import annotations
 
-from tilewright.jit import graph as g
-from tilewright.jit.graph import Graph, Op
+from tilewright.jit.ir.base import Graph, Op
 
 Image = tuple[int, int, int, int]
 _LEAST = 32  #: pixels of a row: enough that instructions are few
@@ -17,26 +16,16 @@ def folds(graph: Graph) -> bool:
     """Whether no operator of a graph looks at more than a pixel, or at products of two tensors; of images the rows are
     many as they are."""
     single = all(len(shape) < 4 or shape[1] == 1 for op in graph.ops for shape in _shapes(graph, op))
-    return (single or has_products(graph)) and all(_by_pixel(graph, op) for op in graph.ops)
+    return (single or has_products(graph)) and all(op.by_pixel(_shapes(graph, op)) for op in graph.ops)
 
 
 def has_products(graph: Graph) -> bool:
     """Whether a graph multiplies two tensors. Tiles are tried for it where rows do not fit, and nowhere else."""
-    return any(isinstance(op, g.MatMul) for op in graph.ops)
+    return any(op.multiplies_tensors for op in graph.ops)
 
 
 def _shapes(graph: Graph, op: Op) -> list[tuple[int, ...]]:
     return [graph.tensors[name].shape for name in (*op.inputs, *op.outputs)]
-
-
-def _by_pixel(graph: Graph, op: Op) -> bool:
-    if isinstance(op, g.Conv2D):
-        return op.weight.shape[1:3] == (1, 1) and op.strides == op.spread == (1, 1) and not any(op.padding)
-    if isinstance(op, g.PartialSums):
-        return op.weight.shape[1:3] == op.strides == (1, 1) and not any(op.padding)
-    if isinstance(op, (g.Pairwise, g.Reshape, g.Concat, g.Total)):
-        return len({shape[-3:-1] for shape in _shapes(graph, op)}) == 1
-    return isinstance(op, (g.MatMul, g.Requantize))
 
 
 def parts(width: int) -> int:

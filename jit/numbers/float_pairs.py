@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, requantize, rescale, scale_round
-from tilewright.jit.graph import Requant, Scale
+from tilewright.jit.ir.requant import Requant, Scale
 from tilewright.jit.numbers.float_scaling import float32_constants, step_offset, thresholds
 from tilewright.jit.numbers.lines import line
 from tilewright.jit.numbers.scales import NotRepresentable, exact_shift, linear_scale, quantize_multiplier

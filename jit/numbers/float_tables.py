@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arithmetic import Rounding, rescale, scale_round
-from tilewright.jit.graph import Requant, Scale
+from tilewright.jit.ir.requant import Requant, Scale
 from tilewright.jit.numbers.float_scaling import step_offset
 from tilewright.jit.numbers.scales import NotRepresentable, linear_scale
 

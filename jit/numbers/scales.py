@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, scale_round, wrap_int32
-from tilewright.jit.graph import Requant, Scale
+from tilewright.jit.ir.requant import Requant, Scale
 
 Int32 = NDArray[np.int32]
 

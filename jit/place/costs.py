@@ -20,7 +20,7 @@ from tilewright.jit.cost.lower_bound import useful_macs
 from tilewright.jit.energy.actions import Counts, count_estimated, count_program
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.lower.state import image_shape
+from tilewright.jit.ir.regions import image_shape
 from tilewright.jit.place.energy import Energies, Power
 from tilewright.jit.place.host_times import HostTimes
 from tilewright.jit.place.ideals import ideals, in_a_row
@@ -28,7 +28,7 @@ from tilewright.jit.place.problem import Part, PlacementError, Problem, members
 from tilewright.jit.place.splits import Splits
 from tilewright.jit.plan.layout import units_for
 from tilewright.jit.recurrent.program import is_recurrent, recurrent_program
-from tilewright.jit.sides import host_step, subgraph
+from tilewright.jit.sides import subgraph
 from tilewright.jit.simplify import of_fewer_operators
 from tilewright.jit.source import Source
 from tilewright.jit.substitute import Substitutions
@@ -163,7 +163,7 @@ class Costs:
             return None
         tensor = self.graph.tensors[op.inputs[0]]
         key = f"{op.kind} {tensor.dtype} {tensor.shape} {self.graph.tensors[op.output].dtype}"
-        step, data = host_step(self.graph, op), _zeros(tensor, (1,))
+        step, data = op.host_step(self.graph), _zeros(tensor, (1,))
         return self.cycles(self._times.of(key, lambda: lambda: run_host_step(step, {op.inputs[0]: data}, {})))
 
     def core(self, mask: int) -> int | None:

@@ -12,16 +12,16 @@ import numpy as np
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.cost.forms import Forms
-from tilewright.jit.cost.lower_bound import WEIGHTED, nonzero, useful_macs
+from tilewright.jit.cost.lower_bound import nonzero, useful_macs
 from tilewright.jit.cost.shared import shared_interval
 from tilewright.jit.energy.actions import count_estimated
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Op, TensorSpec
-from tilewright.jit.lower.state import image_shape
+from tilewright.jit.ir.regions import Uncut, image_shape
 from tilewright.jit.place.energy import Energies
 from tilewright.jit.place.problem import UNBOUNDED, Part
 from tilewright.jit.simplify import of_fewer_operators
-from tilewright.jit.split.boxes import Box, Uncut
+from tilewright.jit.split.boxes import Box
 from tilewright.jit.split.pieces import AXES, Known, needs_of, wanted_of
 from tilewright.jit.split.reduction import in_two, share_boxes
 from tilewright.jit.split.steps import WAYS, Round, Split, join_steps
@@ -163,7 +163,7 @@ class Splits:
 
 def _macs(op: Op, made: Box, whole: TensorSpec) -> int:
     """Multiply-accumulates of a convolution cut to what makes a box of a tensor; of others none are counted."""
-    if not isinstance(op, WEIGHTED) or (isinstance(op, g.Conv2D) and op.transposed):
+    if not isinstance(op, g.Convolution) or (isinstance(op, g.Conv2D) and op.transposed):
         return 0
     return (made.bottom - made.top) * image_shape(whole.shape)[2] * nonzero(op.weight)
 

@@ -1,4 +1,4 @@
-"""sigmoid and tanh of int16 as LiteRT's integer LSTM computes them, in NumPy.
+"""sigmoid and tanh of int16, and its bytes, as LiteRT's integer LSTM computes them, in NumPy.
 
 Source: gemmlowp ``fixedpoint.h``: exp of negative numbers by its Taylor series on a quarter and a product for each bit
 above, then 1 / (1 + x) by three steps of Newton and Raphson, all in rounded 16-bit products.
@@ -71,3 +71,13 @@ def tanh(a: ArrayLike, integer_bits: int = 3) -> Integers:
     value = np.asarray(a, np.int64)
     e = exp_negative(-np.abs(value), 14 - integer_bits)
     return np.sign(value) * np.minimum((reciprocal(e) - (1 << 13)) << 2, ONE - 1)
+
+
+def joined(high: NDArray[np.int8], low: NDArray[np.int8]) -> NDArray[np.int64]:
+    """int16 from its bytes."""
+    return high.astype(np.int64) * 256 + low + 128
+
+
+def parted(values: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """The bytes of int16."""
+    return (values >> 8).astype(np.int8), ((values & 255) - 128).astype(np.int8)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from tilewright.config import Config
 from tilewright.isa.program import Program, Segment, whole_pages
-from tilewright.jit.cost.lower_bound import LowerBound, layer_macs
+from tilewright.jit.cost.lower_bound import LowerBound
 from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph, Recurrent
-from tilewright.jit.lower.state import image_shape
+from tilewright.jit.ir.regions import image_shape
 from tilewright.jit.recurrent.state import with_states
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
 from tilewright.runtime.steps import PackStep, TensorSpec, UnpackStep
@@ -113,7 +113,7 @@ class LayerWriter(Generic[Layer]):
             Segment("input", "input", given, repeat_stride=given),
             Segment("output", "output", taken, repeat_stride=taken),
         ]
-        macs = layer_macs(self.graph, self.op)
+        macs = self.op.macs(self.graph)
         bound = LowerBound(array, self.w.vectors, weight_bytes + read, written, macs, min(macs, array * c.array_macs))
         return RecurrentProgram(self.graph, self.kept, self.w.program(segments, {}), packs, unpacks, bound)
 

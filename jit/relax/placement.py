@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tilewright.jit.graph import HOST_KINDS, Graph
+from tilewright.jit.graph import Graph, HostOp
 from tilewright.jit.relax import compat
 
 REASONS_ATTRIBUTE = "tilewright.reasons"  #: on main: why TVM keeps operators, as JSON
@@ -37,9 +37,7 @@ class Placement:
 
 def placement(mod: Any, graphs: Mapping[str, Graph], config: str, device: str) -> Placement:
     """Of a partitioned module with the graphs of its regions."""
-    kinds = {
-        name: Counter(op.kind for op in graph.ops if not isinstance(op, HOST_KINDS)) for name, graph in graphs.items()
-    }
+    kinds = {name: Counter(op.kind for op in graph.ops if not isinstance(op, HostOp)) for name, graph in graphs.items()}
     names = (compat.op_name(binding.value) for binding in compat.bindings(mod["main"]))
     left = Counter(name.removeprefix("relax.") for name in names if name)
     reasons = json.loads(compat.attribute(mod["main"], REASONS_ATTRIBUTE) or "{}")

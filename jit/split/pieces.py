@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op, TensorSpec
-from tilewright.jit.split.boxes import Box, Uncut, box_of, restricted
+from tilewright.jit.ir.regions import Uncut
+from tilewright.jit.split.boxes import Box, box_of, restricted
 
 Axis = Literal["rows", "channels"]
 AXES: tuple[Axis, ...] = ("rows", "channels")

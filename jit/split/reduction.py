@@ -22,9 +22,10 @@ from tilewright.config import Config
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT, Rounding, wrap_int32
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op, Requant, Scale, TensorSpec
+from tilewright.jit.ir.regions import Uncut
 from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.numbers.scales import reachable
-from tilewright.jit.split.boxes import Box, Uncut, box_of
+from tilewright.jit.split.boxes import Box, box_of
 
 BITS, MOST_PLANES = 8, 4  #: of a plane, and that a sum of 32 bits has
 _TOP = 32 - BITS  #: where the byte that int8 takes lies in acc

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from tilewright.config import Config
 from tilewright.jit.graph import Graph
-from tilewright.jit.split.boxes import Uncut
+from tilewright.jit.ir.regions import Uncut
 from tilewright.jit.split.pieces import AXES, Axis, Known, Piece, cut, pieces_of
 from tilewright.jit.split.reduction import in_two, share_boxes
 from tilewright.runtime.steps import CutStep, JoinStep

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.jit import graph as g
-from tilewright.jit.reference import apply_requant
 from tilewright.jit.substitute.rewrite import rewritten, sole_reader
 
 #: channels of a layer on single channels beyond which its kernel as one of all channels is never cheaper
@@ -100,5 +99,5 @@ def _repeats(op: g.Resample) -> bool:
     """Whether each pixel of the result is one of the input, as it is."""
     one = op.rows.selects.all() and op.columns.selects.all()
     every = np.arange(-128, 128)
-    same = apply_requant((every - op.offset)[:, None], op.requant.of(slice(0, 1)))[:, 0] == every
+    same = op.requant.of(slice(0, 1)).apply((every - op.offset)[:, None])[:, 0] == every
     return bool(one and op.requant.uniform and same.all())

@@ -15,6 +15,7 @@ from tilewright.config import PRESETS, Config
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import Estimate, grouped
 from tilewright.jit.cost.slices import best_slices
+from tilewright.jit.cost.slicing import finer_slices, slice_graph
 from tilewright.jit.graph import Conv2D, Graph
 from tilewright.jit.importer import import_model
 from tilewright.jit.lower.rules import lower
@@ -24,7 +25,6 @@ from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.places import Placed, placed_plan
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.policy import PLANNED
-from tilewright.jit.plan.slicing import finer_slices, slice_graph
 from tilewright.jit.programs import _Forms, _program
 from tilewright.jit.reference import evaluate
 from tilewright.sim import simulate_timing

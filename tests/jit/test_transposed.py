@@ -14,14 +14,15 @@ from tilewright.config import PRESETS
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import estimate
-from tilewright.jit.cost.lower_bound import layer_bounds, layer_macs
+from tilewright.jit.cost.lower_bound import layer_bounds
 from tilewright.jit.energy.actions import count_program
 from tilewright.jit.errors import ProofError
+from tilewright.jit.ir.regions import Uncut
 from tilewright.jit.kernels import transposed
 from tilewright.jit.lower.rules import lower
 from tilewright.jit.numbers.scales import identity_requant
 from tilewright.jit.reference import evaluate
-from tilewright.jit.split.boxes import Box, Uncut, restricted
+from tilewright.jit.split.boxes import Box, restricted
 from tilewright.sim import initial_segments, simulate
 
 #: kernel, spread, dilation, padding before and after the spread image, negative where pixels are left out
@@ -138,7 +139,7 @@ def test_the_array_multiplies_pixels_alone(kernel: int, spread: int) -> None:
     assert b.shape(y) == (1, 6 * spread, 8 * spread, 16)
     (bound,) = layer_bounds(graph, config)
     pixels = 6 * 8 * kernel**2 * 32 * 16
-    assert bound.macs == layer_macs(graph, graph.ops[0]) == pixels
+    assert bound.macs == graph.ops[0].macs(graph) == pixels
     assert bound.array_cycles * config.array_macs == bound.useful == pixels
     (program,) = compile_graph(graph, config).programs
     # acc must be written where no kernel position meets a pixel, by one block of zeros

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.graph import HOST_KINDS, Graph, Interpreted
+from tilewright.jit.graph import Graph, HostOp, Interpreted
 from tilewright.jit.source.input_ranges import state_ranges
 from tilewright.jit.source.onnx import elements, functions, reduce, resize
 from tilewright.jit.source.onnx.constants import stored
@@ -213,7 +213,7 @@ def _useless(source: Layers, pairs: Mapping[str, Pair]) -> set[str]:
     towards an output."""
     graph = source.build({}).graph
     left = {i for op in graph.ops if isinstance(op, Interpreted) for i in op.covers} | idle_islands(graph).keys()
-    computed = {i for op in graph.ops if not isinstance(op, HOST_KINDS) for i in op.covers}
+    computed = {i for op in graph.ops if not isinstance(op, HostOp) for i in op.covers}
     makers = {t: unit for unit in source.units for t in unit.outputs}
     readers: dict[str, list[Unit]] = {}
     for unit in source.units:

@@ -22,7 +22,7 @@ from tilewright.jit.layers.builder import Operand, Output
 from tilewright.jit.layers.scaling import tuned_requant
 from tilewright.jit.numbers.float_scaling import Tuned, tune
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
-from tilewright.jit.reference import apply_requant, resampled
+from tilewright.jit.reference import resampled
 from tilewright.jit.sampling import Sampling, merged
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.prepared import Node
@@ -281,7 +281,7 @@ def _confirm_integers(site: Site, x: Operand, over: Grid, stages: list[Requant],
         given = (image + moved).astype(np.int8 if signed else np.uint8).transpose(0, 3, 1, 2)
         wanted = run([given])[0].transpose(0, 2, 3, 1).astype(np.int64) - moved
         sums = resampled(image, over.rows.weights, over.columns.weights, 0)
-        found = np.sum([apply_requant(sums, stage) for stage in stages], axis=0, dtype=np.int64)
+        found = np.sum([stage.apply(sums) for stage in stages], axis=0, dtype=np.int64)
         if (found != wanted).any():
             raise Unsupported("positions or weights other than ONNX Runtime's kernel is known for")
 

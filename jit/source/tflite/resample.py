@@ -13,7 +13,7 @@ from tilewright.jit.graph import Requant, Resample
 from tilewright.jit.layers.builder import Operand
 from tilewright.jit.layers.weighted import convolution
 from tilewright.jit.numbers.scales import identity_requant
-from tilewright.jit.reference import apply_requant, resampled
+from tilewright.jit.reference import resampled
 from tilewright.jit.sampling import Sampling
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import NONE, Site
@@ -83,7 +83,7 @@ def _compare(site: Site, x: Operand, rows: Sampling, columns: Sampling, requant:
         moved = image + (128 if tensor.dtype == "uint8" else 0)
         given = np.broadcast_to(moved, np.broadcast_shapes(moved.shape, tensor.shape)).astype(tensor.dtype)
         wanted = run([given])[0].astype(np.int64) - (moved - image).flat[0]
-        got = apply_requant(resampled(image, rows, columns, 0), requant)
+        got = requant.apply(resampled(image, rows, columns, 0))
         if got.size * len(given) != wanted.size or (got != wanted.reshape(len(given), *got.shape[1:])).any():
             raise Unsupported("positions or weights other than LiteRT's kernel is known for")
 

@@ -11,7 +11,7 @@ from tests.jit.channels.sparse import KINDS, inputs_of, sparse_graph
 from tests.jit.execute import assert_exact
 from tilewright.config import PRESETS
 from tilewright.jit.channels import reduce_channels
-from tilewright.jit.channels.facts import output_facts, unknown
+from tilewright.jit.ir.facts import unknown
 from tilewright.jit.reference import evaluate
 
 SEEDS = range(120)
@@ -42,7 +42,8 @@ def test_what_is_known_of_channels_holds() -> None:
         graph = sparse_graph(seed)
         facts = {"x": unknown(graph.tensors["x"].shape)}
         for op in graph.ops:
-            facts |= output_facts(graph, op, [facts[name] for name in op.inputs])
+            known = op.facts(*(facts[name] for name in op.inputs))
+            facts |= {name: known or unknown(graph.tensors[name].shape) for name in op.outputs}
         for x in inputs_of(graph, seed):
             for name, values in evaluate(graph, {"x": x}, keep=True).items():
                 known, flat = facts[name], values.reshape(-1, values.shape[-1])

@@ -39,7 +39,7 @@ from tilewright.jit.numbers.scales import (
     reachable,
     softmax_constants,
 )
-from tilewright.jit.reference import apply_requant, apply_scale, result_of
+from tilewright.jit.reference import result_of
 from tilewright.runtime.host import doubling_high_mul, rounding_divide_by_pot, softmax_int8
 
 scales_below_one = st.floats(2.0**-31, 0.999, allow_nan=False).map(float)
@@ -270,7 +270,7 @@ def test_requantisation_is_exact_for_any_scales() -> None:
         builder = GraphBuilder(ONNX_RUNTIME)
         x = Operand(builder.declare("x", (1, 1, 256, 1)), (1, 1, 256, 1), Quantisation(a, i))
         scale, requant = element_wise(Layer(builder, "y"), x, Output(Quantisation(y, j), low, 100))
-        got = apply_requant(apply_scale(np.arange(-128, 128).astype(np.int8), scale), requant)
+        got = requant.apply(scale.apply(np.arange(-128, 128).astype(np.int8)))
         np.testing.assert_array_equal(got, np.clip(requantize_table(a, i, y, j), low, 100))
         assert all(layer.proven for layer in builder.exactness)
         tables += scale.table is not None

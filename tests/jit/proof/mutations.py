@@ -24,6 +24,7 @@ from tilewright.jit.kernels import conv, elementwise, global_pool, window
 from tilewright.jit.lower import patches as lower_patches
 from tilewright.jit.lower import rules as lower
 from tilewright.jit.lower import tensors
+from tilewright.jit.ops import average_pool2d
 from tilewright.jit.plan.layout import Buffer
 from tilewright.jit.schedule.constants import Constants
 from tilewright.jit.schedule.scheduler import Scheduler
@@ -113,7 +114,7 @@ result(conv, "prm_entries", "vectors exchanged", lambda p, *_: p[::-1])
 result(window, "prm_entries", "vectors exchanged", lambda p, *_: p[::-1])
 result(elementwise, "prm_entries", "another shift", lambda p, *_: p + np.array([0, 0, 0, 1], np.int32))
 result(graph.Requant, "of", "the first slice's", lambda r, q, _: replace(r, bias=q.bias[: len(r.bias)]))
-result(lower, "expand_groups", "groups exchanged", lambda w, op: np.roll(w, op.weight.shape[3], 3))
+result(graph.Conv2D, "expanded", "groups exchanged", lambda w, op: np.roll(w, op.weight.shape[3], 3))
 result(conv.ConvNode, "weight_blocks", "kernel upside down", lambda blocks, node: _flipped(blocks, node))
 result(window.WindowNode, "_weight_entries", "taps backwards", lambda w, node: _backwards(w, node.taps.shape))
 result(global_pool.GlobalPoolNode, "_identity", "lanes rolled", lambda blocks, node: np.roll(blocks, 1, 1))
@@ -261,7 +262,7 @@ mutation(Emitter, "_fill_rows", "one row further")(
 )
 result(elementwise.ElementwiseNode, "pad_value", "one up", lambda v, *_: None if v is None else v + 1)
 mutation(lower._Lowering, "_separate_pads", "one copy for two padding values")(lambda old: lambda self: None)
-result(lower, "valid_counts", "of the row before", lambda counts, *_: np.roll(counts, 1))
+result(average_pool2d, "valid_counts", "of the row before", lambda counts, *_: np.roll(counts, 1))
 
 # -- the schedule ----------------------------------------------------------------------------------------
 

@@ -25,12 +25,11 @@ from tilewright.jit.graph import Graph, Interpreted, TensorSpec
 from tilewright.jit.importer import import_model
 from tilewright.jit.recurrent import cell, fixed_point
 from tilewright.jit.recurrent.cell import Scratch, activate
+from tilewright.jit.recurrent.fixed_point import joined, parted
 from tilewright.jit.recurrent.form import RecurrentProgram
-from tilewright.jit.recurrent.ops import Lstm, Sums
+from tilewright.jit.recurrent.ops import Lstm, Sums, scaled
 from tilewright.jit.recurrent.program import recurrent_program
-from tilewright.jit.recurrent.reference import lstm, lstm_on, scaled
 from tilewright.jit.recurrent.scaling import bound_of, cut, pieces_of, scale
-from tilewright.jit.recurrent.state import joined, parted
 from tilewright.jit.recurrent.vectors import Run, VectorWriter
 from tilewright.jit.sides import subgraph
 from tilewright.runtime import interpreters
@@ -77,7 +76,8 @@ def lstm_of(path: Path) -> Lstm:
 
 def hidden(op: Lstm, x: NDArray[np.int8]) -> NDArray[np.int8]:
     """Of (steps, inputs) by the NumPy model."""
-    return lstm(op, x[None, None])[0, 0]
+    result: np.ndarray = op.run(x[None, None])[0, 0]
+    return result
 
 
 def run(
@@ -182,7 +182,7 @@ def test_states_go_on(case: tuple[Any, ...], name: str, tmp_path: Path) -> None:
     for count in range(1, len(inputs) + 1):
         result, wanted = run(made, inputs[count - 1][0], states), litert(path, *inputs[:count])
         np.testing.assert_array_equal(result, wanted)
-        in_numpy, *known = lstm_on(op, inputs[count - 1][:, None], *known)
+        in_numpy, *known = op.run(inputs[count - 1][:, None], *known)
         np.testing.assert_array_equal(in_numpy[0, 0], wanted)
         for state, value in zip(states.values(), known, strict=True):
             np.testing.assert_array_equal(state, value)

@@ -20,18 +20,17 @@ from tests.verification.differential import Bench
 from tilewright.checking import reference_outputs
 from tilewright.config import PRESETS
 from tilewright.isa.verifier import verify
-from tilewright.jit.cost.lower_bound import layer_macs
 from tilewright.jit.emit.writer import INPUT, OUTPUT
 from tilewright.jit.errors import ModelError, PlaceError
 from tilewright.jit.graph import Graph, Interpreted
 from tilewright.jit.importer import import_model
 from tilewright.jit.proof import ProofError, prove
 from tilewright.jit.recurrent import svdf as program_of_svdf
+from tilewright.jit.recurrent.fixed_point import joined
 from tilewright.jit.recurrent.form import RecurrentProgram
-from tilewright.jit.recurrent.ops import Svdf
+from tilewright.jit.recurrent.ops import Svdf, scaled
 from tilewright.jit.recurrent.program import recurrent_program
-from tilewright.jit.recurrent.reference import scaled, svdf
-from tilewright.jit.recurrent.state import joined
+from tilewright.jit.reference import result_of
 from tilewright.jit.sides import subgraph
 from tilewright.sim import Functional, initial_segments
 
@@ -88,7 +87,7 @@ def in_numpy(op: Svdf, x: Array) -> tuple[Array, list[list[Array]]]:
     states = [np.full((1, 1, rows * op.rank, len(op.bias)), z, np.int8) for z in first] if op.memory > 1 else []
     results, after = [], []
     for value in x:
-        result, *kept = svdf(op, value[None, None], *states)
+        result, *kept = result_of(op, value[None, None], *states)
         states = kept or states
         results.append(result[0, 0])
         after.append(states)
@@ -122,9 +121,7 @@ def test_its_macs_are_those_of_feature_and_time(case: str, tmp_path: Path) -> No
     batch, rank, *_, changes = CASES[case]
     _, inputs, units, memory, _ = (changes.get(k, n) for k, n in enumerate(NUMBERS))
     graph = import_model(saved(tmp_path, case)[0]).graph
-    assert [layer_macs(graph, op) for op in graph.ops if isinstance(op, Svdf)] == [
-        batch * rank * units * (inputs + memory)
-    ]
+    assert [op.macs(graph) for op in graph.ops if isinstance(op, Svdf)] == [batch * rank * units * (inputs + memory)]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -23,7 +23,7 @@ def run(source: OnnxSource, built: Built, inputs: list[Array]) -> list[Array]:
     """The graph's outputs; host stretches as the compiler forms them."""
     graph = built.graph
     values = dict(zip(graph.inputs, inputs, strict=True))
-    place = {op.name: "host" if isinstance(op, g.HOST_KINDS) else "accelerator" for op in graph.ops}
+    place = {op.name: "host" if isinstance(op, g.HostOp) else "accelerator" for op in graph.ops}
     order = stages(graph, place)
     for number, stage in enumerate(order):
         if stage.kind != "interpreter":
@@ -83,7 +83,7 @@ def compared(path: Path, host: Mapping[int, str] | None = None, count: int = 3) 
     assert all(layer.proven for layer in strict.exactness)
     assert difference(path, proven, strict, count) == 0
     everything = proven.build({operator.index: "left out" for operator in proven.operators})
-    assert not [op for op in everything.graph.ops if not isinstance(op, g.HOST_KINDS)]
+    assert not [op for op in everything.graph.ops if not isinstance(op, g.HostOp)]
     assert difference(path, proven, everything, count) == 0
     return source, source.build(host or {})
 
@@ -95,4 +95,4 @@ def interpreted(built: Built) -> dict[str, str]:
 
 def kinds(built: Built) -> list[str]:
     """What the accelerator runs."""
-    return [op.kind for op in built.graph.ops if not isinstance(op, (*g.HOST_KINDS, g.Reshape))]
+    return [op.kind for op in built.graph.ops if not isinstance(op, (g.HostOp, g.Reshape))]

@@ -14,7 +14,7 @@ from bench.networks.transformer import Drawing, block_model
 from tests.jit.source.onnx_nets import F, NetBuilder
 from tests.jit.source.onnx_run import compared, kinds
 from tilewright.checking import reference_outputs
-from tilewright.jit.graph import HOST_KINDS, Conv2D, Interpreted, MatMul, Transpose
+from tilewright.jit.graph import Conv2D, HostOp, Interpreted, MatMul, Transpose
 from tilewright.jit.source.onnx.quantised import exponentials
 from tilewright.jit.stages import stages
 from tilewright.runtime import host
@@ -103,7 +103,7 @@ def test_queries_keys_and_values_of_one_product(
     left = [op.source.split()[-1] for op in built.graph.ops if isinstance(op, Interpreted)]
     assert set(left) <= {"LayerNormalization", "Softmax"}
     assert sum(isinstance(op, MatMul) for op in built.graph.ops) == 2
-    place = {op.name: "host" if isinstance(op, HOST_KINDS) else "accelerator" for op in built.graph.ops}
+    place = {op.name: "host" if isinstance(op, HostOp) else "accelerator" for op in built.graph.ops}
     # up to the scores; from the values to the first LayerNormalization; from there to the second
     assert sum(stage.kind == "accelerator" for stage in stages(built.graph, place)) == 3
 

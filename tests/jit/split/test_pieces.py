@@ -11,8 +11,9 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.random_graphs import odd_graph
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph
+from tilewright.jit.ir.regions import Uncut
 from tilewright.jit.reference import evaluate
-from tilewright.jit.split.boxes import Box, Uncut, box_of
+from tilewright.jit.split.boxes import Box, box_of
 from tilewright.jit.split.pieces import AXES, Axis, Piece, cut
 
 Values = dict[str, np.ndarray]

@@ -17,9 +17,9 @@ from tilewright.jit import compiler
 from tilewright.jit import graph as g
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
+from tilewright.jit.ir.regions import Uncut
 from tilewright.jit.place.exchange import launch_cycles
 from tilewright.jit.reference import evaluate
-from tilewright.jit.split.boxes import Uncut
 from tilewright.jit.split.reduction import MOST_PLANES, in_two, split_sums
 from tilewright.jit.split.steps import Split
 from tilewright.runtime.steps import LaunchStep

@@ -59,7 +59,8 @@ def _table_where_read(b: GraphBuilder, rng: np.random.Generator) -> str:
     pair = (f, f) if rng.random() < 0.15 else pair
     if rng.random() < 0.4:
         return b.concat(*pair, same=bool(rng.random() < 0.5))
-    return b.pairwise([g.Add, g.Multiply, g.Maximum, g.Minimum][int(rng.integers(0, 4))], *pair)
+    kinds: list[type[g.Pairwise]] = [g.Add, g.Multiply, g.Maximum, g.Minimum]
+    return b.pairwise(kinds[int(rng.integers(0, 4))], *pair)
 
 
 def _function_behind_pool(b: GraphBuilder, rng: np.random.Generator) -> str:

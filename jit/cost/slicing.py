@@ -15,19 +15,18 @@ per slice, a convolution that reads a sliced tensor has one input per slice.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.graph import Graph, Op
+from tilewright.jit.ir.base import Sliced
 from tilewright.jit.plan.cut import tallest_strip
 from tilewright.jit.plan.layout import units_for, vectors_for
 from tilewright.jit.plan.ranges import split_evenly
 from tilewright.jit.plan.strips import has_twins, strip_form, strips_cycles
 from tilewright.jit.plan.tables import C_ACT, C_BLOCK_IN, C_EMITS, Table, config_table
 
-#: operators whose output channel c depends on channel c of their inputs alone
-PER_CHANNEL = (g.DepthwiseConv2D, g.AvgPool2D, g.MaxPool2D, g.Pairwise, g.Requantize, g.Pad, g.Slice, g.Resample)
 #: share of each memory that one slice (constants: its layers together; act: its rows) may take
 _CONSTANT_SHARE = 0.5
 _ACT_SHARE = 0.5
@@ -35,15 +34,6 @@ _ACT_SHARE = 0.5
 _STREAM_SHARE = 0.75
 #: slices more than must be that are weighed, and as much of act as any strip can use
 _MORE, _PLENTY = 3, 1 << 40
-
-
-@dataclass(frozen=True)
-class Sliced:
-    """A graph whose wide tensors are slices. Tensors and operators that are not cut keep their names."""
-
-    graph: Graph
-    parts: dict[str, list[str]]  #: tensor of the original graph -> its slices, in channel order
-    layers: dict[str, int]  #: operator name -> index of the original operator it belongs to
 
 
 def slice_graph(graph: Graph, config: Config, counts: Mapping[str, int] | None = None) -> Sliced:
@@ -102,7 +92,7 @@ def _classes(graph: Graph) -> list[list[str]]:
     classes: dict[str, list[str]] = {}
     for op in graph.ops:
         merged = [op.output]
-        if isinstance(op, PER_CHANNEL):
+        if op.per_channel:
             for tensor in op.inputs:
                 if classes.get(tensor) is not merged:
                     merged = [*classes.get(tensor, [tensor]), *merged]
@@ -122,10 +112,10 @@ def _classes(graph: Graph) -> list[list[str]]:
 def _can_cut(tensors: list[str], makers: Mapping[str, Op], readers: Mapping[str, list[Op]]) -> bool:
     """Whether dense convolutions make these tensors, and only convolutions or the tensors' own operators read them."""
     around = (op for t in tensors for op in (makers.get(t), *readers.get(t, [])))
-    return all(_is_plain(op) or isinstance(op, PER_CHANNEL) for op in around)
+    return all(op is not None and (_is_plain(op) or op.per_channel) for op in around)
 
 
-def _is_plain(op: Op | None) -> bool:
+def _is_plain(op: Op) -> bool:
     return isinstance(op, g.Conv2D) and op.groups == 1
 
 
@@ -188,15 +178,7 @@ def _ranges(graph: Graph, tensors: list[str], config: Config) -> list[tuple[int,
 def _ring(graph: Graph, tensor: str, spare: int) -> int:
     """Pixels that a ring of the fewest rows holds, and ``spare`` rows more."""
     height, width = graph.tensors[tensor].shape[1:3]
-    rows = 1
-    for op in graph.consumers(tensor):
-        if isinstance(op, (g.DepthwiseConv2D, g.Conv2D)):
-            kernel, spread = op.weight.shape[0], 1
-            if isinstance(op, g.Conv2D):
-                kernel, spread = op.weight.shape[1], op.spread[0]
-            rows = max(rows, (kernel - 1) * op.dilation[0] // spread + 1)
-        elif isinstance(op, (g.AvgPool2D, g.MaxPool2D)):
-            rows = max(rows, op.kernel[0])
+    rows = max((op.window_rows for op in graph.consumers(tensor)), default=1)
     return min(height, rows + spare) * (width + 2)
 
 
@@ -246,7 +228,7 @@ def _run(graph: Graph, first: int, cuts: dict[str, list[tuple[int, int]]]) -> li
     if run[0].output not in cuts:
         return run
     for op in graph.ops[first + 1 :]:
-        if not isinstance(op, PER_CHANNEL) or not all(t == run[-1].output for t in op.inputs):
+        if not op.per_channel or not all(t == run[-1].output for t in op.inputs):
             break
         run.append(op)
     return run
@@ -262,20 +244,4 @@ def _piece(op: Op, k: int, cuts: dict[str, list[tuple[int, int]]], parts: dict[s
         inputs = [part for t in op.inputs for part in parts.get(t, [t])]
     else:
         inputs = [parts[t][k] for t in op.inputs]
-    return replace(of_channels(op, slice(a, b)), name=name, inputs=inputs, output=output)
-
-
-def of_channels(op: Op, channels: slice) -> Op:
-    """A dense convolution, a total or one of ``PER_CHANNEL`` that makes only some of its channels; its names as they
-    were."""
-    if isinstance(op, g.Conv2D):
-        return replace(op, weight=op.weight[channels], requant=op.requant.of(channels))
-    if isinstance(op, g.DepthwiseConv2D):
-        return replace(op, weight=op.weight[:, :, channels], requant=op.requant.of(channels))
-    if isinstance(op, g.Total):
-        return replace(op, first=op.first + channels.start, requant=op.requant.of(channels))
-    if isinstance(op, g.AvgPool2D):
-        return replace(op, requants={n: r.of(channels) for n, r in op.requants.items()})
-    if isinstance(op, (g.Pairwise, g.Requantize, g.Resample)):
-        return replace(op, requant=op.requant.of(channels))
-    return op
+    return replace(op.of_channels(slice(a, b)), name=name, inputs=inputs, output=output)

@@ -1,0 +1,1 @@
+"""The operators of the integer graph, a file each; :mod:`tilewright.jit.graph` has all of them."""
