@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     build.add_argument("--ila", action="store_true", help="with a logic analyser at the accelerator's buses")
     build.add_argument(
         "--toolchain", choices=TOOLCHAINS, default="vivado",
-        help="openxc7: Yosys, nextpnr-xilinx and Project X-Ray's tools, for Zynq-7000; experimental",
+        help="openxc7: Yosys, nextpnr and Project X-Ray's tools, for Zynq-7000; experimental",
     )  # fmt: skip
     build.add_argument(
         "--at-least", type=float, default=0, metavar="MHZ", help="openxc7: fail if the routed clock is below this"

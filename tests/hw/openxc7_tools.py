@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,7 +36,7 @@ def fail(message: str) -> NoReturn:
 
 
 def read_netlist(path: str) -> dict[str, Any]:
-    """The one module of a netlist whose cells nextpnr-xilinx can pack, pins as the cells declare them."""
+    """The one module of a netlist whose cells nextpnr can pack, pins as the cells declare them."""
     written = json.loads(Path(path).read_text())
     modules = [m for m in written["modules"].values() if not {"blackbox", "whitebox"} & set(m["attributes"])]
     if len(modules) != 1 or "top" not in modules[0]["attributes"]:
@@ -52,18 +53,25 @@ def read_netlist(path: str) -> dict[str, Any]:
     return modules[0]
 
 
-def nextpnr_xilinx(arguments: list[str]) -> None:
-    given, _ = options(arguments, {
-        "--chipdb": True, "--xdc": True, "--json": True, "--write": True, "--fasm": True, "--freq": True,
+def nextpnr_himbaechel(arguments: list[str]) -> None:
+    """Options as of himbaechel's main and of its xilinx part (``-o name=value``)."""
+    own = dict(part.split("=", 1) for word, part in pairwise(arguments) if word == "-o")
+    rest = [word for k, word in enumerate(arguments) if word != "-o" and (k == 0 or arguments[k - 1] != "-o")]
+    given, _ = options(rest, {
+        "--device": True, "--chipdb": True, "--json": True, "--write": True, "--report": True, "--freq": True,
         "--timing-allow-fail": False, "--seed": True,
     })  # fmt: skip
-    if Path(given["--chipdb"]).read_text() != "chip":
+    if set(own) != {"xdc", "fasm"}:
+        fail(f"unrecognised option among {', '.join(own)}")
+    if not re.fullmatch(r"(xc7[azkv]\d+t?)([a-z0-9]+)-(\dL?)", given["--device"]):
+        fail(f"Invalid device {given['--device']}")
+    if "--chipdb" in given and Path(given["--chipdb"]).read_text() != "chip":
         fail("not a chip database")
     design = read_netlist(given["--json"])
     driven = {bit for cell in design["cells"].values() for pin, bits in cell["connections"].items()
               if cell["port_directions"][pin] == "output" for bit in bits}  # fmt: skip
     name = ""
-    for line in Path(given["--xdc"]).read_text().splitlines():
+    for line in Path(own["xdc"]).read_text().splitlines():
         match = re.fullmatch(r"create_clock -period ([\d.]+) \[get_nets (\w+)\]", line)
         if match is None:
             fail(f"cannot read {line!r}")
@@ -75,12 +83,13 @@ def nextpnr_xilinx(arguments: list[str]) -> None:
     if FAULT == "no place":
         fail("failed to place cell 'x' of type 'SLICE_LUTX'")
     clock = "another" if FAULT == "another clock" else name
-    print(f"Warning: Max frequency for clock '{clock}': 120.00 MHz (PASS at 95.00 MHz)")
+    if FAULT == "hold":
+        print("Info: 3 Hold/min time violations (showing 10 worst paths):")
     if FAULT != "no route":
-        print("Info: Routing complete.")
-        print(f"Warning: Max frequency for clock '{clock}': 47.30 MHz (FAIL at 95.00 MHz)")
+        report = {"fmax": {clock: {"achieved": 47.3, "constraint": 95.0}}, "critical_paths": [], "utilization": {}}
+        Path(given["--report"]).write_text(json.dumps(report))
     Path(given["--write"]).write_text("{}")
-    Path(given["--fasm"]).write_text("" if FAULT == "no features" else "CLBLL_L_X2Y1.SLICEL_X0.AFF.ZINI 1\n")
+    Path(own["fasm"]).write_text("" if FAULT == "no features" else "CLBLL_L_X2Y1.SLICEL_X0.AFF.ZINI 1\n")
 
 
 def fasm2frames(arguments: list[str]) -> None:
@@ -102,6 +111,6 @@ def xc7frames2bit(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    {"nextpnr-xilinx": nextpnr_xilinx, "fasm2frames": fasm2frames, "xc7frames2bit": xc7frames2bit}[sys.argv[1]](
+    {"nextpnr-himbaechel": nextpnr_himbaechel, "fasm2frames": fasm2frames, "xc7frames2bit": xc7frames2bit}[sys.argv[1]](
         sys.argv[2:]
     )

@@ -22,8 +22,7 @@ from tilewright.hw.boards.__main__ import main
 from tilewright.hw.boards.board import BoardError, load_board
 from tilewright.hw.boards.openxc7 import flow, netlist, system
 from tilewright.hw.boards.openxc7.clock import fit_fclk, routed_mhz
-from tilewright.hw.boards.openxc7.netlist import check_netlist, dsp_tiles, synthesis_script
-from tilewright.hw.boards.openxc7.pairs import pair_slices
+from tilewright.hw.boards.openxc7.netlist import check_netlist, synthesis_script
 from tilewright.hw.rtl.axi3_ports import board_ports
 from tilewright.hw.yosys import run_yosys
 from tilewright.runtime.pynq.manifest import read_manifest
@@ -57,7 +56,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     programs, databases = tmp_path / "bin", tmp_path / "databases"
     (databases / "zynq7" / PART).mkdir(parents=True)
     (databases / "zynq7" / PART / "part.yaml").write_text("part\n")
-    (databases / "xc7z020clg400.bin").write_text("chip")
+    (databases / "chipdb-xc7z020.bin").write_text("chip")
     programs.mkdir()
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
     monkeypatch.setenv("CHIPDB", str(databases))
@@ -72,7 +71,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
     return install
 
 
-ALL = ("nextpnr-xilinx", "fasm2frames", "xc7frames2bit")
+ALL = ("nextpnr-himbaechel", "fasm2frames", "xc7frames2bit")
 
 
 def mapped_system(folder: Path, config: Config) -> Path:
@@ -80,7 +79,7 @@ def mapped_system(folder: Path, config: Config) -> Path:
     (folder / "tilewright.v").write_text(small_accelerator(config))
     (folder / "system.v").write_text(system.system_verilog(config))
     run_yosys(synthesis_script(["tilewright.v"]), folder)
-    return folder / netlist.MAPPED
+    return folder / netlist.NETLIST
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +93,7 @@ def mapped_once(mapped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def found(script: str, folder: Path) -> str:
         assert script == synthesis_script(["tilewright.v"])
-        shutil.copy(mapped, folder / netlist.MAPPED)
+        shutil.copy(mapped, folder / netlist.NETLIST)
         return "mapped before"
 
     monkeypatch.setattr(flow, "run_yosys", found)
@@ -146,11 +145,11 @@ def test_every_missing_tool_and_database_is_named(
         assert build(tmp_path / "build") == 2
         assert f"{name} is not on PATH: TOOLCHAIN=openxc7 needs it" in capsys.readouterr().err
         tools(*ALL[: index + 1])
+    with monkeypatch.context() as without:
+        without.delenv("PRJXRAY_DB_DIR")
+        assert build(tmp_path / "build") == 2
+    assert "PRJXRAY_DB_DIR is not set: TOOLCHAIN=openxc7 takes from it the folder" in capsys.readouterr().err
     for variable in ("CHIPDB", "PRJXRAY_DB_DIR"):
-        with monkeypatch.context() as without:
-            without.delenv(variable)
-            assert build(tmp_path / "build") == 2
-        assert f"{variable} is not set: TOOLCHAIN=openxc7 takes from it the folder" in capsys.readouterr().err
         with monkeypatch.context() as elsewhere:
             elsewhere.setenv(variable, str(tmp_path / "nowhere"))
             assert build(tmp_path / "build") == 2
@@ -161,10 +160,10 @@ def test_every_missing_tool_and_database_is_named(
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("no place", "nextpnr-xilinx failed (exit code 1): ERROR: failed to place cell"),
-        ("no route", "nextpnr-xilinx ended without routing the design"),
-        ("another clock", "no clock fabric_clock in the report after routing"),
-        ("no features", "nextpnr-xilinx ended without an error, but this is missing or empty"),
+        ("no place", "nextpnr-himbaechel failed (exit code 1): ERROR: failed to place cell"),
+        ("no route", "nextpnr ended without routing the design"),
+        ("another clock", "no clock fabric_clock among another"),
+        ("no features", "nextpnr-himbaechel ended without an error, but this is missing or empty"),
         ("no bits", "xc7frames2bit ended without an error, but this is missing or empty"),
         ("slow", "FCLK0 would be 45.4545 MHz (routed at 47.3, by the netlist"),
     ],
@@ -196,6 +195,19 @@ def test_what_the_flow_cannot_do_is_refused(
     tools(*ALL)
     assert build(tmp_path / "build", *options, board=board) == 2
     assert message in capsys.readouterr().err
+
+
+def test_the_chip_database_may_be_nextpnr_s_own_and_short_paths_are_told(
+    toolchain: None, small: None, mapped_once: None, tools: Callable[..., None], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: Any,
+) -> None:  # fmt: skip
+    tools(*ALL)
+    monkeypatch.delenv("CHIPDB")
+    monkeypatch.setenv("STAND_IN", "hold")
+    assert build(tmp_path / "build") == 0
+    assert "nextpnr finds 3 paths too short" in capsys.readouterr().err
+    manifest = json.loads((tmp_path / "build" / "overlay" / "tilewright-pynq-z2.json").read_text())
+    assert manifest["hold_violations"] == 3
 
 
 # -- the netlist --------------------------------------------------------------------------------------------
@@ -247,7 +259,7 @@ def many(kind: str, count: int) -> Callable[[dict[str, Any]], object]:
         (lambda m: cells_of(m, "BUFG")[0][1]["connections"].update(O=[10**6]), "does not come from the BUFG"),
         (lambda m: cells_of(m, "FDRE")[0][1]["connections"].update(C=[10**6]), "is not clocked by fabric_clock"),
         (many("LUT6", 60_000), "LUT, the XC7Z020 has 53200"),
-        (many("DSP48E1", 111), "its DSP slices take 111 tiles of two, of which the XC7Z020 has 110"),
+        (many("DSP48E1", 221), "DSP, the XC7Z020 has 220"),
     ],
 )
 def test_a_netlist_that_cannot_be_placed_is_refused(
@@ -256,53 +268,6 @@ def test_a_netlist_that_cannot_be_placed_is_refused(
     assert check_netlist(mapped, "XC7Z020").cells["PS7"] == 1
     with pytest.raises(BoardError, match=message):
         check_netlist(broken(mapped, tmp_path, change), "XC7Z020")
-
-
-def dsp(c: int = 0, z: str = "110", p: int = 0, **pins: list[Any]) -> dict[str, Any]:
-    """A slice whose sum is net p, with net c at its C; ``z``: OPMODE[6:4], the lowest bit first."""
-    connections = {"C": [c or "0"], "P": [p] if p else [], "PCIN": ["0"] * 48, "OPMODE": [*"1010", *z], **pins}
-    return {"type": "DSP48E1", "connections": connections, "port_directions": {}}
-
-
-def paired(folder: Path, cells: dict[str, Any]) -> dict[str, Any]:
-    """The cells as they are after :func:`pair_slices`."""
-    path = folder / "cells.json"
-    path.write_text(json.dumps({"modules": {"system": {"cells": cells, "netnames": {"n": {"bits": [900]}}}}}))
-    pair_slices(path, path)
-    module = json.loads(path.read_text())["modules"]["system"]
-    joined = {b for name, net in module["netnames"].items() if name.startswith("pair_") for b in net["bits"]}
-    assert all(b > 900 for b in joined), "nets of their own"
-    return dict(module["cells"])
-
-
-def test_slices_are_paired_with_what_their_sum_goes_to(tmp_path: Path) -> None:
-    cells = paired(tmp_path, {"a": dsp(p=5), "b": dsp(p=6), "c": dsp(c=6), "d": dsp(c=5)})
-    for first, second in (("a", "d"), ("b", "c")):
-        assert cells[first]["connections"]["PCOUT"] == cells[second]["connections"]["PCIN"]
-        assert cells[second]["connections"]["OPMODE"] == [*"1010110"]
-    assert dsp_tiles(cells) == 2
-
-
-def test_a_slice_that_looks_at_its_cascade_is_no_second_one(tmp_path: Path) -> None:
-    cells = paired(tmp_path, {"a": dsp(z="100"), "b": dsp(z="100")})  # Z is PCIN
-    assert "PCOUT" not in cells["a"]["connections"]
-    assert dsp_tiles(cells) == 2
-    cells = paired(tmp_path, {"a": dsp(z="x10"), "b": dsp(z="000")})
-    assert cells["a"]["connections"]["PCOUT"] == cells["b"]["connections"]["PCIN"]
-
-
-def test_real_cascades_stay(tmp_path: Path) -> None:
-    before = {"a": dsp(PCOUT=[7]), "b": dsp(PCIN=[7]), "c": dsp()}
-    assert paired(tmp_path, json.loads(json.dumps(before))) == before
-
-
-def test_cascades_share_tiles() -> None:
-    def slices(*chain: tuple[int, int]) -> dict[str, Any]:
-        return {f"{a}": {"type": "DSP48E1", "connections": {"PCIN": [a], "PCOUT": [b]}} for a, b in chain}
-
-    assert dsp_tiles(slices((1, 2), (2, 3), (3, 4))) == 2
-    assert dsp_tiles(slices((1, 2), (3, 4))) == 2
-    assert dsp_tiles({}) == 0
 
 
 # -- the clock ----------------------------------------------------------------------------------------------
@@ -314,14 +279,16 @@ def test_the_ps_makes_the_fastest_clock_below_a_limit() -> None:
         fit_fclk(0.1)
 
 
-def test_the_clock_is_that_after_routing(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    line = "Info: Max frequency for clock 'fabric_clock': {} MHz (PASS at 12.00 MHz)\n"
-    log.write_text(line.format("90.00") + "Info: Router2 time 3.1s\n" + line.format("44.30"))
-    assert routed_mhz(log) == 44.3
-    log.write_text(line.format("90.00"))
+def test_the_clock_is_that_of_the_report(tmp_path: Path) -> None:
+    report = tmp_path / "nextpnr.json"
     with pytest.raises(BoardError, match="without routing"):
-        routed_mhz(log)
+        routed_mhz(report)
+    report.write_text(json.dumps({"fmax": {"fabric_clock": {"achieved": 44.3, "constraint": 12.0}}}))
+    assert routed_mhz(report) == 44.3
+    for text in ("{", "{}", '{"fmax": 3}', '{"fmax": {"fabric_clock": {}}}'):
+        report.write_text(text)
+        with pytest.raises(BoardError, match="no report"):
+            routed_mhz(report)
 
 
 def test_make_passes_the_toolchain_on() -> None:
@@ -353,12 +320,6 @@ def test_a_whole_accelerator_is_mapped_to_what_the_flow_takes(toolchain: None, t
     for name, text in {**sources, "system.v": system.system_verilog(config)}.items():
         (tmp_path / name).write_text(text)
     run_yosys(synthesis_script(list(sources)), tmp_path)
-    mapped, paired = tmp_path / netlist.MAPPED, tmp_path / netlist.NETLIST
-    pairs = pair_slices(mapped, paired)
-    found = check_netlist(paired, "XC7Z020")
+    found = check_netlist(tmp_path / netlist.NETLIST, "XC7Z020")
     assert found.used["DSP"] > 30
-    modules = [json.loads(path.read_text())["modules"]["system"] for path in (mapped, paired)]
-    alone, together = (dsp_tiles(module["cells"]) for module in modules)
-    assert together == alone - pairs
-    assert together <= found.used["DSP"] // 2 + 1
-    assert netlist.netlist_mhz(mapped) > 60
+    assert netlist.netlist_mhz(tmp_path / netlist.NETLIST) > 60

@@ -1,1 +1,1 @@
-"""Bitstreams for Zynq-7000 without Vivado: Yosys, nextpnr-xilinx and Project X-Ray's tools. Experimental."""
+"""Bitstreams for Zynq-7000 without Vivado: Yosys, nextpnr and Project X-Ray's tools. Experimental."""

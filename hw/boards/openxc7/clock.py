@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +12,7 @@ from tilewright.hw.boards.openxc7.system import CLOCK
 
 IO_PLL_MHZ = 1000  #: of PYNQ's images; FCLK0 is this over two dividers of six bits (UG585)
 DIVIDERS = range(1, 64)
-_ROUTED = re.compile(r"^Info: (?:Routing complete|Router[12] time).*$", re.MULTILINE)
-_CLOCK = re.compile(r"^\w+: Max frequency for clock +'([^']*)': ([\d.]+) MHz", re.MULTILINE)
+_HOLD = re.compile(r"^Info: (\d+) Hold/min time violations", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -28,19 +28,27 @@ class Fclk:
         return IO_PLL_MHZ / (self.divider_0 * self.divider_1)
 
 
-def routed_mhz(log: Path) -> float:
-    """The clock that nextpnr's report allows after routing: what it printed after placement is an estimate.
+def routed_mhz(report: Path) -> float:
+    """The clock that nextpnr's report (``--report``, JSON, written after routing) allows.
 
-    Raises :class:`BoardError` if it did not route, or does not say.
+    Raises :class:`BoardError` if there is none, or it does not say.
     """
-    said = log.read_text(errors="replace")
-    ends = [match.end() for match in _ROUTED.finditer(said)]
-    if not ends:
-        raise BoardError(f"{log}: nextpnr-xilinx ended without routing the design")
-    found = {name: float(mhz) for name, mhz in _CLOCK.findall(said, ends[-1])}
+    try:
+        clocks = json.loads(report.read_text())["fmax"]
+        found = {name: float(clock["achieved"]) for name, clock in clocks.items()}
+    except OSError as error:
+        raise BoardError(f"{report}: nextpnr ended without routing the design") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BoardError(f"{report}: no report of nextpnr's: {error!r}") from error
     if not any(CLOCK in name for name in found):
-        raise BoardError(f"{log}: no clock {CLOCK} in the report after routing")
+        raise BoardError(f"{report}: no clock {CLOCK} among {', '.join(found) or 'none'}")
     return min(found.values())
+
+
+def hold_violations(log: Path) -> int:
+    """Paths that nextpnr's log says are too short after routing."""
+    found: list[str] = _HOLD.findall(log.read_text(errors="replace"))
+    return int(found[-1]) if found else 0
 
 
 def fit_fclk(limit: float) -> Fclk:

@@ -1,7 +1,8 @@
-"""From a Config to an overlay with open tools: Yosys, nextpnr-xilinx, fasm2frames, xc7frames2bit. Experimental.
+"""From a Config to an overlay with open tools: Yosys, nextpnr (himbaechel-xilinx), fasm2frames, xc7frames2bit.
+Experimental.
 
-nextpnr-xilinx does not time paths through block RAMs, DSP slices and LUT RAM in every version, so the clock is also
-held to what the netlist's own timing (:mod:`tilewright.hw.timing`), which knows them, leaves with long nets.
+nextpnr has no delays of DSP slices and of the PS, so the clock is also held to what the netlist's own timing
+(:mod:`tilewright.hw.timing`), which knows them, leaves with long nets.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from typing import Any
 from tilewright.config import Config
 from tilewright.files import write_files
 from tilewright.hw.boards.board import Board, BoardError
-from tilewright.hw.boards.openxc7.clock import fit_fclk, routed_mhz
+from tilewright.hw.boards.openxc7.clock import fit_fclk, hold_violations, routed_mhz
 from tilewright.hw.boards.openxc7.handoff import handoff
-from tilewright.hw.boards.openxc7.netlist import MAPPED, NETLIST, Mapped, check_netlist, netlist_mhz, synthesis_script
-from tilewright.hw.boards.openxc7.pairs import pair_slices
+from tilewright.hw.boards.openxc7.netlist import NETLIST, Mapped, check_netlist, netlist_mhz, synthesis_script
 from tilewright.hw.boards.openxc7.system import TOP, constraints, system_verilog
-from tilewright.hw.boards.openxc7.tools import Tools, find_tools
+from tilewright.hw.boards.openxc7.tools import NEXTPNR, Tools, find_tools
 from tilewright.hw.boards.overlay import CELL, Overlay, write_overlay
 from tilewright.hw.boards.tools import Say, run_tool, say
 from tilewright.hw.parts import PARTS, part_of
@@ -44,16 +44,17 @@ def build_openxc7(board: Board, config: Config, folder: Path, at_least: float = 
     report("yosys: mapping the design, minutes of work")
     names = [path.name for path in folder.glob("*.v") if path.name != f"{TOP}.v"]
     (folder / "yosys.log").write_text(run_yosys(synthesis_script(names), folder))
-    pairs = pair_slices(folder / MAPPED, folder / NETLIST)
-    report(f"{pairs} pairs of DSP slices made, so that each pair takes a tile")
     part = part_of(board.name)
     mapped = check_netlist(folder / NETLIST, part)
-    _place_and_route(tools, config, folder, report)
-    routed, netlist = routed_mhz(folder / "nextpnr.log"), netlist_mhz(folder / MAPPED)
+    _place_and_route(tools, board, config, folder, report)
+    routed, netlist = routed_mhz(folder / _REPORT), netlist_mhz(folder / NETLIST)
     clock = fit_fclk(min(routed, netlist, board.max_clock_mhz))
     report(
         f"routed: {routed:g} MHz; the netlist with its hard blocks: {netlist:.1f} MHz; FCLK0 becomes {clock.mhz:g} MHz"
     )
+    short = hold_violations(folder / "nextpnr.log")
+    if short:
+        report(f"nextpnr finds {short} paths too short for their registers' hold time (nextpnr.log has the worst)")
     if clock.mhz < at_least:
         raise BoardError(
             f"FCLK0 would be {clock.mhz:g} MHz (routed at {routed:g}, by the netlist {netlist:.1f}), "
@@ -66,7 +67,7 @@ def build_openxc7(board: Board, config: Config, folder: Path, at_least: float = 
         {
             "source": "rtl", "toolchain": "openxc7", "experimental": True, "clock_mhz": clock.mhz,
             "fclk": asdict(clock), "routed_mhz": routed, "netlist_mhz": round(netlist, 1),
-            "utilisation": _utilisation(mapped, part), "tools": {"yosys": yosys_version()},
+            "hold_violations": short, "utilisation": _utilisation(mapped, part), "tools": {"yosys": yosys_version()},
         },
     )  # fmt: skip
 
@@ -90,7 +91,7 @@ def _write_sources(board: Board, config: Config, folder: Path) -> None:
     try:
         if folder.exists():
             shutil.rmtree(folder / "overlay", ignore_errors=True)
-            for path in (*folder.glob("*.v"), *(folder / name for name in (MAPPED, NETLIST, BITSTREAM, *_MADE))):
+            for path in (*folder.glob("*.v"), *(folder / name for name in (NETLIST, BITSTREAM, *_MADE))):
                 path.unlink(missing_ok=True)
         write_files(folder, {
             **design_sources(config, events=False, control_axi=board.control_axi),
@@ -103,17 +104,19 @@ def _write_sources(board: Board, config: Config, folder: Path) -> None:
         raise BoardError(f"{folder}: cannot be written: {error.strerror}") from error
 
 
-_FASM, _ROUTED, _FRAMES = "design.fasm", "routed.json", "design.frames"
-_MADE = (_FASM, _ROUTED, _FRAMES, "nextpnr.log")
+_FASM, _ROUTED, _FRAMES, _REPORT = "design.fasm", "routed.json", "design.frames", "nextpnr.json"
+_MADE = (_FASM, _ROUTED, _FRAMES, _REPORT, "nextpnr.log")
 
 
-def _place_and_route(tools: Tools, config: Config, folder: Path, report: Say) -> None:
+def _place_and_route(tools: Tools, board: Board, config: Config, folder: Path, report: Say) -> None:
+    chipdb = [] if tools.chipdb is None else ["--chipdb", str(tools.chipdb)]
     command = [
-        tools.programs["nextpnr-xilinx"], "--chipdb", str(tools.chipdb), "--xdc", f"{TOP}.xdc", "--json", NETLIST,
-        "--write", _ROUTED, "--fasm", _FASM, "--freq", f"{config.clock_mhz:g}", "--timing-allow-fail", "--seed", "1",
+        tools.programs[NEXTPNR], "--device", board.part, *chipdb, "-o", f"xdc={TOP}.xdc", "-o", f"fasm={_FASM}",
+        "--json", NETLIST, "--write", _ROUTED, "--report", _REPORT, "--freq", f"{config.clock_mhz:g}",
+        "--timing-allow-fail", "--seed", "1",
     ]  # fmt: skip
     run_tool(command, folder, folder / "nextpnr.log", report)
-    _made(folder / _FASM, "nextpnr-xilinx")
+    _made(folder / _FASM, NEXTPNR)
 
 
 def _write_bitstream(tools: Tools, board: Board, folder: Path, report: Say) -> None:

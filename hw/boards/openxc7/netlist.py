@@ -17,7 +17,7 @@ from tilewright.hw.timing.analysis import analyse
 from tilewright.hw.timing.netlist import Netlist
 from tilewright.hw.timing.whole import packed_mhz
 
-MAPPED, NETLIST = "mapped.json", "design.json"  #: as Yosys writes it, and as it is placed
+NETLIST = "design.json"
 #: values at power-up stand in the way of removing registers, but the reset's; $scopeinfo cells are none of the part's
 SCRIPT = """\
 read_verilog -sv {files}
@@ -40,7 +40,7 @@ class Mapped:
 
 def synthesis_script(files: list[str]) -> str:
     """For Yosys, of the accelerator's files; the top module's is ``system.v`` beside them."""
-    return SCRIPT.format(files=" ".join(sorted(files)), top=TOP, netlist=MAPPED)
+    return SCRIPT.format(files=" ".join(sorted(files)), top=TOP, netlist=NETLIST)
 
 
 def check_netlist(path: Path, part: str) -> Mapped:
@@ -61,12 +61,6 @@ def check_netlist(path: Path, part: str) -> Mapped:
     for name, kind in KINDS.items():
         if used[name] > limits[kind]:
             raise BoardError(f"{path}: {used[name]:g} {name}, the {part} has {limits[kind]}")
-    tiles = dsp_tiles(cells)
-    if tiles > limits["dsp"] // 2:
-        raise BoardError(
-            f"{path}: its DSP slices take {tiles} tiles of two, of which the {part} has {limits['dsp'] // 2}; "
-            "nextpnr-xilinx puts a slice without a cascade into the lower half of a tile and leaves the upper one free"
-        )
     return Mapped(kinds, used)
 
 
@@ -89,22 +83,3 @@ def netlist_mhz(path: Path) -> float:
     inside = {name: cell for name, cell in module["cells"].items() if cell["type"] not in ("PS7", "BUFG")}
     timing = analyse(Netlist({"modules": {TOP: {**module, "cells": inside}}}, str(path)), "xc7")
     return packed_mhz(max(timing.ns.values()))
-
-
-def dsp_tiles(cells: Mapping[str, Mapping[str, Any]]) -> int:
-    """Tiles of two slices that the DSP48E1 take: a cascade stands in neighbours, a single one in a lower half."""
-    slices = [cell["connections"] for cell in cells.values() if cell["type"] == "DSP48E1"]
-    before: dict[int, int] = {}  #: net of a PCIN -> slice that it enters
-    for index, pins in enumerate(slices):
-        for bit in pins.get("PCIN", ()):
-            if isinstance(bit, int):
-                before[bit] = index
-    follower = {index: before[bit] for index, pins in enumerate(slices) for bit in pins.get("PCOUT", ())
-                if isinstance(bit, int) and bit in before}  # fmt: skip
-    tiles = 0
-    for index in set(range(len(slices))) - set(follower.values()):
-        length = 1
-        while index in follower:
-            index, length = follower[index], length + 1
-        tiles += -(-length // 2)
-    return tiles

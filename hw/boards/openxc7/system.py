@@ -31,7 +31,7 @@ def ps_pin(port: Port) -> str:
 def system_verilog(config: Config) -> str:
     """Verilog of the top module. It has no ports: the PS's own pins are not the PL's to assign.
 
-    PS7 inputs that are left open are tied to 0 by nextpnr-xilinx. There is no interrupt controller, so the interrupt
+    PS7 inputs that are left open are tied to 0 by nextpnr. There is no interrupt controller, so the interrupt
     goes nowhere and the driver polls. The reset begins with the configuration, as PYNQ need not pulse the PS's.
     """
     wires, core = [], []
@@ -76,5 +76,5 @@ endmodule
 
 
 def constraints(clock_mhz: float) -> str:
-    """XDC as nextpnr-xilinx reads it: no pin, one clock."""
+    """XDC as nextpnr reads it: no pin, one clock."""
     return f"create_clock -period {1000 / clock_mhz:.3f} [get_nets {CLOCK}]\n"

@@ -12,9 +12,10 @@ from tilewright.hw.boards.board import Board, BoardError
 
 FAMILY = "zynq7"  #: the folder of Project X-Ray's database
 CHIPDB, PRJXRAY = "CHIPDB", "PRJXRAY_DB_DIR"  #: variables that name folders, as in openXC7's own examples
+NEXTPNR = "nextpnr-himbaechel"
 #: what each tool does here, and where it is from
 TOOLS = {
-    "nextpnr-xilinx": "places and routes; built from github.com/openXC7/nextpnr-xilinx",
+    NEXTPNR: "places and routes; github.com/YosysHQ/nextpnr, built with -DARCH=himbaechel -DHIMBAECHEL_UARCH=xilinx",
     "fasm2frames": "turns features into frames; of Project X-Ray (github.com/f4pga/prjxray)",
     "xc7frames2bit": "writes the bitstream; of Project X-Ray (github.com/f4pga/prjxray)",
 }
@@ -22,10 +23,11 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class Tools:
-    """Paths: of each tool of :data:`TOOLS`, nextpnr's chip database, X-Ray's database of the family."""
+    """Paths: of each tool of :data:`TOOLS`, nextpnr's chip database (None: the one that it was installed with), X-Ray's
+    database of the family."""
 
     programs: Mapping[str, str]
-    chipdb: Path
+    chipdb: Path | None
     database: Path
     part_file: Path
 
@@ -38,13 +40,14 @@ def find_tools(board: Board) -> Tools:
         if found is None:
             raise BoardError(f"{name} is not on PATH: TOOLCHAIN=openxc7 needs it ({what})")
         programs[name] = found
-    chip = board.part.rpartition("-")[0]
-    chipdb = _folder(CHIPDB, "nextpnr-xilinx's chip databases") / f"{chip}.bin"
+    die = board.part[: len("xc7z020")]
+    folder = os.environ.get(CHIPDB)
+    chipdb = (Path(folder) / f"chipdb-{die}.bin").resolve() if folder else None
     database = _folder(PRJXRAY, "Project X-Ray's databases") / FAMILY
     part_file = database / board.part / "part.yaml"
     for path, variable in ((chipdb, CHIPDB), (part_file, PRJXRAY)):
-        if not path.is_file():
-            raise BoardError(f"{path}: there is no such file; is {variable} the right folder, and made for {chip}?")
+        if path is not None and not path.is_file():
+            raise BoardError(f"{path}: there is no such file; is {variable} the right folder, and made for {die}?")
     return Tools(programs, chipdb, database, part_file)
 
 
