@@ -6,20 +6,20 @@ apart, and to give a result that has them on its leading axis again. Otherwise t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
-from tilewright.jit.source.onnx import functions
 from tilewright.jit.source.onnx.constants import stored
 from tilewright.jit.source.onnx.prepared import tensor_types
 from tilewright.jit.source.onnx.validate import input_shapes
+from tilewright.jit.source.operators import onnx_row
 
-#: operators on images, without which the accelerator has forms for a batch already: rows of matrices
-_IMAGES = ("Conv", "QLinearConv", "ConvInteger", "MaxPool", "AveragePool", "GlobalAveragePool")
+#: families that the accelerator has no form of for a tensor of several images
+_SEVERAL = ("average", "concatenation", "extreme", "resample")
 
 
 def one_image(path: Any, model: Any) -> tuple[Any, int]:
@@ -42,9 +42,11 @@ def one_image(path: Any, model: Any) -> tuple[Any, int]:
 
 def _sees_image(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether a node is on images, or of a kind that the accelerator has no form of for a tensor of several."""
-    if node.op_type in _IMAGES:
+    row = onnx_row(node.op_type)
+    if row.layout == "image" and row.by_image and row.family != "transposed":
         return True
-    return node.op_type in _POINTWISE and any(len(shapes.get(name, ())) > 3 for name in node.output)
+    several = row.is_function or (row.family in _SEVERAL and not node.op_type.startswith("QLinear"))
+    return several and any(len(shapes.get(name, ())) > 3 for name in node.output)
 
 
 @dataclass
@@ -79,12 +81,12 @@ class _Taken:
         del graph.value_info[:]
 
     def _node(self, node: Any) -> None:
-        rule = _RULES.get(node.op_type)
-        if rule is None or any(a.HasField("g") or a.graphs for a in node.attribute):
+        row = onnx_row(node.op_type)
+        if not row.batch or any(a.HasField("g") or a.graphs for a in node.attribute):
             raise Unsupported(f"{node.op_type} may look across the batch")
         # further results tell of the whole batch: places in it (MaxPool), its statistics (BatchNormalization)
         self.require(node.op_type == "Split" or not any(node.output[1:]))
-        rule(self, node)
+        row.find(f"batch:{row.batch}")(self, node)
         for name in node.output:
             if name:
                 if self.shapes[name][:1] != (self.batch,):
@@ -96,10 +98,6 @@ class _Taken:
     def require(self, condition: bool) -> None:
         if not condition:
             raise Unsupported("an operator that may look across the batch")
-
-    def only_first(self, node: Any) -> None:
-        """The other operands are constants that hold for every element."""
-        self.require(node.input[0] in self.batched and not any(name in self.batched for name in node.input[1:]))
 
     def attribute(self, node: Any, name: str, default: Any = None) -> Any:
         from onnx import helper
@@ -123,75 +121,73 @@ class _Taken:
         return len(self.shapes[name])
 
 
-Rule = Callable[[_Taken, Any], None]
+# -- what the table of operators names -----------------------------------------------------------------
 
 
-def _joined(*positions: int) -> Rule:
-    """Element by element, of several operands that broadcast; all operands if no ``positions`` are given."""
-
-    def rule(own: _Taken, node: Any) -> None:
-        rank = own.rank(node.output[0])
-        operands = [node.input[p] for p in positions] if positions else list(node.input)
-        own.require({name for name in node.input if name in own.batched} <= set(operands))
-        for name in operands:
-            shape = own.shapes[name]
-            if name in own.batched:
-                own.require(len(shape) == rank)
-            else:
-                own.require(len(shape) < rank or shape[0] == 1)
-
-    return rule
+def first(own: _Taken, node: Any) -> None:
+    """The other operands are constants that hold for every element."""
+    own.require(node.input[0] in own.batched and not any(name in own.batched for name in node.input[1:]))
 
 
-def _quantisation(own: _Taken, node: Any) -> None:
-    own.only_first(node)
+def joined(own: _Taken, node: Any) -> None:
+    """Element by element, of several operands that broadcast."""
+    rank, row = own.rank(node.output[0]), onnx_row(node.op_type)
+    operands = [node.input[k] for k in row.activations] if "o" in row.operands else list(node.input)
+    own.require({name for name in node.input if name in own.batched} <= set(operands))
+    for name in operands:
+        shape = own.shapes[name]
+        if name in own.batched:
+            own.require(len(shape) == rank)
+        else:
+            own.require(len(shape) < rank or shape[0] == 1)
+
+
+def quantisation(own: _Taken, node: Any) -> None:
+    """With scales that may be along an axis."""
+    first(own, node)
     if max(own.constants[name].size for name in node.input[1:] if name in own.constants) > 1:
         own.away_from_batch([own.attribute(node, "axis", 1)], own.rank(node.output[0]))
 
 
-def _product(other: int, bias: int | None) -> Rule:
-    """Rows of the first operand with a constant matrix; ``bias``: position of what is added to every row."""
-
-    def rule(own: _Taken, node: Any) -> None:
-        own.only_first(node)
-        own.require(not own.attribute(node, "transA", 0) and own.rank(node.input[0]) >= 2)
-        own.require(own.rank(node.input[other]) == 2)
-        if bias is not None and len(node.input) > bias and node.input[bias]:
-            shape = own.shapes[node.input[bias]]
-            own.require(len(shape) < 2 or shape[0] == 1)
-
-    return rule
+def product(own: _Taken, node: Any) -> None:
+    """Rows of the first operand with a constant matrix; a bias is added to every row."""
+    first(own, node)
+    row = onnx_row(node.op_type)
+    own.require(not own.attribute(node, "transA", 0) and own.rank(node.input[0]) >= 2)
+    own.require(own.rank(node.input[row.operands.index("w")]) == 2)
+    bias = row.at("b")
+    if bias is not None and len(node.input) > bias and node.input[bias]:
+        shape = own.shapes[node.input[bias]]
+        own.require(len(shape) < 2 or shape[0] == 1)
 
 
-def _concatenation(first: int, step: int) -> Rule:
-    def rule(own: _Taken, node: Any) -> None:
-        own.away_from_batch([own.attribute(node, "axis")], own.rank(node.output[0]))
-        own.require(all(name in own.batched for name in node.input[first::step]))
+def concatenation(own: _Taken, node: Any) -> None:
+    """Of all that it reads, each with a scale and a zero point behind it or not."""
+    row = onnx_row(node.op_type)
+    x = row.operands.index("x")
+    own.away_from_batch([own.attribute(node, "axis")], own.rank(node.output[0]))
+    own.require(all(name in own.batched for name in node.input[x :: len(row.operands) - x]))
 
-    return rule
 
-
-def _along(default: int) -> Rule:
+def axis(own: _Taken, node: Any) -> None:
     """Along one axis, an attribute: softmax and the like."""
-
-    def rule(own: _Taken, node: Any) -> None:
-        own.only_first(node)
-        own.away_from_batch([own.attribute(node, "axis", default)], own.rank(node.input[0]))
-
-    return rule
+    first(own, node)
+    along = own.attribute(node, "axis", onnx_row(node.op_type).axis)
+    own.away_from_batch([along], own.rank(node.input[0]))
 
 
-def _over(own: _Taken, node: Any) -> None:
+def axes(own: _Taken, node: Any) -> None:
     """Over axes that are listed: means, slices, squeezes of the input's axes."""
-    own.only_first(node)
+    first(own, node)
     axes = own.values(node, "axes", 3 if node.op_type == "Slice" else 1)
     own.require(axes is not None)
     rank = own.rank(node.output[0] if node.op_type == "Unsqueeze" else node.input[0])
     own.away_from_batch(axes or [], rank)
 
 
-def _reshape(own: _Taken, node: Any) -> None:
-    own.only_first(node)
+def reshape(own: _Taken, node: Any) -> None:
+    """To a shape that starts with the batch."""
+    first(own, node)
     shape = own.shapes[node.output[0]]
     name = f"{node.output[0]}@one"
     from onnx import numpy_helper
@@ -200,68 +196,32 @@ def _reshape(own: _Taken, node: Any) -> None:
     node.input[1] = name
 
 
-def _flatten(own: _Taken, node: Any) -> None:
+def flatten(own: _Taken, node: Any) -> None:
+    """To rows, one for each element."""
     own.require(own.attribute(node, "axis", 1) == 1)
 
 
-def _transpose(own: _Taken, node: Any) -> None:
+def transpose(own: _Taken, node: Any) -> None:
+    """With the other axes in another order."""
     own.require(next(iter(own.attribute(node, "perm", [1]))) == 0)
 
 
-def _pad(own: _Taken, node: Any) -> None:
-    own.only_first(node)
+def pad(own: _Taken, node: Any) -> None:
+    """With constants around it."""
+    first(own, node)
     pads = own.values(node, "pads", 1) or [1]
     own.require(pads[0] == pads[len(pads) // 2] == 0 and len(node.input) < 4)
 
 
-def _resize(own: _Taken, node: Any) -> None:
-    own.only_first(node)
+def resize(own: _Taken, node: Any) -> None:
+    """With scales, that of the batch 1."""
+    first(own, node)
     scales = own.constants.get(node.input[2]) if len(node.input) > 2 else None
     own.require(scales is not None and len(node.input) == 3 and scales.size > 0 and float(scales[0]) == 1.0)
     own.require(own.attribute(node, "axes") is None)
 
 
-def _tile(own: _Taken, node: Any) -> None:
-    own.only_first(node)
+def tile(own: _Taken, node: Any) -> None:
+    """With copies along the other axes."""
+    first(own, node)
     own.require((own.values(node, "repeats", 1) or [0])[0] == 1)
-
-
-_ALONE = (
-    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "BatchNormalization", "Cast", "Ceil",
-    "Celu", "Clip", "Conv", "ConvInteger", "ConvTranspose", "Cos", "Cosh", "DepthToSpace", "Elu", "Erf", "Exp", "Floor",
-    "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "MaxPool",
-    "Mish", "Neg", "Not", "QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool", "QLinearLeakyRelu",
-    "QLinearSigmoid", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus",
-    "Softsign", "SpaceToDepth", "Sqrt", "Tan", "Tanh", "ThresholdedRelu",
-)  # fmt: skip
-_TOGETHER = (
-    "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean", "Min", "Mod",
-    "Mul", "Or", "Pow", "PRelu", "Sub", "Sum", "Where", "Xor",
-)  # fmt: skip
-_RULES: dict[str, Rule] = {
-    **dict.fromkeys(_ALONE, _Taken.only_first),
-    **dict.fromkeys(_TOGETHER, _joined()),
-    **dict.fromkeys(("QLinearAdd", "QLinearMul"), _joined(0, 3)),
-    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), _quantisation),
-    **dict.fromkeys(("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "Squeeze", "Unsqueeze", "Slice"), _over),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _along(1)),
-    "Concat": _concatenation(0, 1),
-    "Flatten": _flatten,
-    "Gather": _along(0),
-    "Gemm": _product(1, 2),
-    "MatMul": _product(1, None),
-    "MatMulInteger": _product(1, None),
-    "Pad": _pad,
-    "QGemm": _product(3, 6),
-    "QLinearConcat": _concatenation(2, 3),
-    "QLinearMatMul": _product(3, None),
-    "Reshape": _reshape,
-    "Resize": _resize,
-    "Split": _along(0),
-    "Tile": _tile,
-    "Transpose": _transpose,
-}
-_POINTWISE = {
-    kind for kind in _RULES
-    if kind in functions.KINDS or kind.startswith("Reduce") or kind in ("GlobalMaxPool", "Resize", "Concat")
-}  # fmt: skip

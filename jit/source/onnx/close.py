@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 
 from tilewright.jit.graph import Graph, HostOp, Interpreted
 from tilewright.jit.source.input_ranges import state_ranges
-from tilewright.jit.source.onnx import elements, functions, reduce, resize
+from tilewright.jit.source.onnx import resize
 from tilewright.jit.source.onnx.constants import stored
 from tilewright.jit.source.onnx.layerwise import Layers
 from tilewright.jit.source.onnx.pairs import Pair, made, takes_pairs
 from tilewright.jit.source.onnx.prepared import Node, Prepared
-from tilewright.jit.source.onnx.units import PASSIVE, WEIGHTED, Unit, is_dequantised
+from tilewright.jit.source.onnx.units import Unit, is_dequantised
+from tilewright.jit.source.operators import onnx_row
 from tilewright.jit.stages import idle_islands
 from tilewright.runtime import interpreters
 from tilewright.runtime.random_inputs import sample_inputs
 
 _SEED = 21  #: of the sample inputs: not those that results are compared on
 _CLAMPS = ("Relu", "Clip")  #: part of the layer that they follow
-_MOVES = (*PASSIVE, *elements.KINDS, *reduce.EXTREMES, "MaxPool")  #: results are elements of what is read
 
 
 S = TypeVar("S", bound=Layers)
@@ -87,10 +87,10 @@ def _roots(prepared: Prepared) -> dict[str, str]:
     """
     roots: dict[str, str] = {}
     for node in prepared.nodes:
-        read = {roots.get(t, t) for t in node.reads if _varies(prepared, t)}
+        row, read = onnx_row(node.kind), {roots.get(t, t) for t in node.reads if _varies(prepared, t)}
         for name in node.makes:
             roots[name] = name
-            alone = len(read) == 1 and node.kind in (*functions.KINDS, *_CLAMPS, "Identity")
+            alone = len(read) == 1 and row.elementwise and row.family != "quantisation"
             (root,) = read if alone else (name,)
             if alone and prepared.types.get(root, ("",))[0] == "float32" and _is_alike(prepared, name, root):
                 roots[name] = name if node.kind in _CLAMPS and _is_fused(prepared, root) else root
@@ -193,7 +193,7 @@ def _pair(scale: NDArray[Any] | None, zero_point: NDArray[Any] | None) -> Pair |
 def _moved(prepared: Prepared, pairs: Mapping[str, Pair], name: str) -> Pair | None:
     """The numbers of the tensor whose elements these are."""
     node = prepared.producers.get(name)
-    if node is None or node.kind not in _MOVES or resize.is_linear(node):
+    if node is None or not onnx_row(node.kind).keeps_values or resize.is_linear(node):
         return None
     source = node.inputs[0]
     ahead = prepared.producers.get(source)
@@ -205,7 +205,7 @@ def _moved(prepared: Prepared, pairs: Mapping[str, Pair], name: str) -> Pair | N
 
 
 def _only_dequantises(unit: Unit) -> bool:
-    return all(node.kind in ("DequantizeLinear", *PASSIVE) for node in unit.nodes)
+    return all(node.kind == "DequantizeLinear" or onnx_row(node.kind).is_view for node in unit.nodes)
 
 
 def _useless(source: Layers, pairs: Mapping[str, Pair]) -> set[str]:
@@ -224,7 +224,7 @@ def _useless(source: Layers, pairs: Mapping[str, Pair]) -> set[str]:
         behind = [reader for name in unit.outputs for reader in readers.get(name, [])]
         shown = {t for u in (unit, *filter(_only_dequantises, behind)) for t in u.outputs} & {*source.prepared.outputs}
         ends = bool(unit.covers & computed and shown)
-        weighted = any(node.kind in WEIGHTED for node in unit.nodes)
+        weighted = any(onnx_row(node.kind).is_weighted for node in unit.nodes)
         if not unit.covers & left and (weighted or ends or any(id(reader) in useful for reader in behind)):
             useful.add(id(unit))
 

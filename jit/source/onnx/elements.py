@@ -22,7 +22,6 @@ from tilewright.runtime import interpreters
 
 Array = NDArray[np.generic]
 
-KINDS = ("DepthToSpace", "Expand", "Gather", "Resize", "Slice", "SpaceToDepth", "Split", "Tile")
 _METHOD = "places asked of ONNX Runtime"
 _WHOLE = 1 << 23  #: positions up to here and their halves are float32
 

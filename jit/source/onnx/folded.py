@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.jit.source.operators import onnx_row
+
 #: kept as they are: rules read a constant's integers and numbers from them
 _KEPT = ("DequantizeLinear",)
 
@@ -18,7 +20,7 @@ def foldable(model: Any) -> list[Any]:
     found = []
     for node in model.graph.node:
         subgraphs = any(a.HasField("g") or len(a.graphs) for a in node.attribute)
-        if node.op_type in _KEPT or subgraphs or not node.input or node.op_type.startswith("Random"):
+        if node.op_type in _KEPT or subgraphs or not node.input or onnx_row(node.op_type).family == "random":
             continue
         if all(name in known for name in node.input if name):
             known.update(node.output)

@@ -14,25 +14,18 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.prepared import Prepared
 from tilewright.jit.source.onnx.units import Unit
+from tilewright.jit.source.operators import onnx_row
 from tilewright.runtime import interpreters
 
-#: results that have the shape of what is read, and of each element of it make one of theirs
-KINDS = (
-    "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BatchNormalization", "Cast", "Ceil",
-    "Celu", "Cos", "Cosh", "Div", "Elu", "Equal", "Erf", "Exp", "FastGelu", "Floor", "Gelu", "Greater",
-    "GreaterOrEqual", "HardSigmoid", "HardSwish", "LeakyRelu", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min",
-    "Mish", "Mod", "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "QLinearAdd", "QLinearLeakyRelu", "QLinearMul",
-    "QLinearSigmoid", "QuickGelu", "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
-    "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor",
-)  # fmt: skip
-_BESIDE = ("QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity")
 _TURNS = 4  #: positions at which each value is tried
 
 
 def takes(prepared: Prepared, unit: Unit, axis: int) -> bool:
     """Whether a unit is a function of single elements, or another one at each place along ``axis``."""
-    kinds = {node.kind for node in unit.nodes}
-    if not kinds & {*KINDS} or not kinds <= {*KINDS, *_BESIDE} or len(unit.inputs) != 1 or len(unit.outputs) != 1:
+    rows = [onnx_row(node.kind) for node in unit.nodes]
+    if not all(row.elementwise for row in rows) or not any(row.is_function for row in rows):
+        return False
+    if len(unit.inputs) != 1 or len(unit.outputs) != 1:
         return False
     shape = prepared.types[unit.inputs[0]][1]
     made: dict[str, bool] = {unit.inputs[0]: False}  #: by tensor, whether it depends on constants alone
@@ -52,7 +45,7 @@ def _along(size: tuple[int, ...], shape: tuple[int, ...], axis: int, kind: str) 
     whole = (1,) * (len(shape) - len(size)) + size
     if kind == "BatchNormalization":
         whole = (1, *size, *(1 for _ in shape[2:]))
-    alike = all(n == 1 or (a == axis and kind not in _BESIDE) for a, n in enumerate(whole))
+    alike = all(n == 1 or (a == axis and onnx_row(kind).is_function) for a, n in enumerate(whole))
     return int(np.prod(size)) == 1 or (alike and len(whole) == len(shape))
 
 

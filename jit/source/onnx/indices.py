@@ -6,18 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.jit.source.index_limits import Indexing, index_limits
-from tilewright.jit.source.onnx import elements
 from tilewright.jit.source.onnx.prepared import Node, parse_node
-from tilewright.jit.source.onnx.units import PASSIVE
-
-#: look-ups -> (positions of table and indices, attribute of the table's axis or "" for its first)
-_LOOK_UPS = {
-    "Gather": ((0, 1, "axis"),),
-    "GatherBlockQuantized": ((0, 1, "gather_axis"),),
-    "GatherElements": ((0, 1, "axis"),),
-    "EmbedLayerNormalization": ((2, 0, ""), (4, 1, "")),
-}
-_FORM = (*PASSIVE, *elements.KINDS, "Cast", "GatherElements")  #: their first operand's elements are handed on
+from tilewright.jit.source.operators import onnx_row
 
 
 def limits(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
@@ -25,17 +15,14 @@ def limits(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = [value.name for value in model.graph.input if value.name not in constants]
     nodes = (parse_node(index, proto) for index, proto in enumerate(model.graph.node))
-    found = index_limits(inputs, (Indexing(_handed_on(n), n.makes, [*_look_ups(n, shapes)]) for n in nodes))
+    operators = (Indexing(onnx_row(n.kind).handed_on(n.inputs), n.makes, [*_look_ups(n, shapes)]) for n in nodes)
+    found = index_limits(inputs, operators)
     return {str(name): entries for name, entries in found.items()}
 
 
-def _handed_on(node: Node) -> tuple[str, ...]:
-    return node.inputs if node.kind == "Concat" else node.inputs[:1] if node.kind in _FORM else ()
-
-
 def _look_ups(node: Node, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, int]]:
-    for table, indices, attribute in _LOOK_UPS.get(node.kind, ()):
+    for table, indices in onnx_row(node.kind).tables:
         shape = shapes.get(node.inputs[table], ()) if max(table, indices) < len(node.inputs) else ()
-        axis = node.attribute(attribute, 0) if attribute else 0
+        axis = node.attribute("gather_axis", node.attribute("axis", 0))
         if shape and -len(shape) <= axis < len(shape):
             yield node.inputs[indices], shape[axis]

@@ -113,9 +113,6 @@ def float_gemm(site: Site) -> Sums:
     return Sums(site, len(weight), 1, lower, is_float=True, steps=(("Mul", factors),))
 
 
-RULES = {"ConvInteger": conv_integer, "MatMulInteger": matmul_integer, "QGemm": float_gemm}
-
-
 def step(sums: Sums, site: Site, other: str) -> Sums:
     """What a node of ``STEPS`` makes of sums; ``other``: its second operand, "" for a Cast."""
     if site.node.kind == "Cast":

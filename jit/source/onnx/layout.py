@@ -6,20 +6,10 @@ their edges, outside of which the channels come last. Both follow from the opera
 
 from __future__ import annotations
 
-from tilewright.jit.source.onnx.functions import KINDS
 from tilewright.jit.source.onnx.prepared import Node, Prepared
+from tilewright.jit.source.operators import onnx_row
 
 TO_FIRST, TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
-_IMAGE = (
-    "Conv", "ConvTranspose", "FusedConv", "QLinearConv", "ConvInteger", "MaxPool", "AveragePool", "QLinearAveragePool",
-    "GlobalAveragePool", "QLinearGlobalAveragePool", "GlobalMaxPool", "DepthToSpace", "SpaceToDepth",
-)  # fmt: skip
-_MATRICES = ("MatMul", "QLinearMatMul", "Softmax", "QLinearSoftmax")
-#: results have the layout of what is read
-_KEPT = (
-    *KINDS, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Identity", "Dropout", "Concat", "QLinearConcat",
-    "Pad", "Expand", "Gather", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "Resize", "Slice", "Split", "Tile",
-)  # fmt: skip
 
 
 def orders(prepared: Prepared) -> dict[str, tuple[int, ...] | None]:
@@ -36,13 +26,14 @@ def orders(prepared: Prepared) -> dict[str, tuple[int, ...] | None]:
     last: list[str] = []
     for node in prepared.nodes:
         read = [t for t in node.reads if t not in prepared.constants]
-        if node.kind in _KEPT or _is_over_channels(prepared, node):
+        layout = onnx_row(node.kind).layout
+        if layout == "alike" or _is_over_channels(prepared, node):
             for name in (*read, *node.makes):
                 if _rank(prepared, name) == _rank(prepared, node.makes[0]):
                     parent[find(name)] = find(node.makes[0])
-        elif node.kind in _IMAGE and not node.attribute("channels_last", 0):
+        elif layout == "image" and not node.attribute("channels_last", 0):
             first += [*read[:1], *node.makes[:1]]
-        elif node.kind in _MATRICES:  # the last two axes of each are a matrix
+        elif layout == "matrix":  # the last two axes of each are a matrix
             last += [*read, *node.makes]
         elif node.kind == "Transpose" and _permutation(node) in (TO_FIRST, TO_LAST):
             inward = _permutation(node) == TO_FIRST

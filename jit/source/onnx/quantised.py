@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,6 @@ from tilewright.jit.source.onnx import elements, reduce, resize
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.site import Site, quantisation, window_padding, window_steps
-from tilewright.jit.source.onnx.units import PASSIVE
 from tilewright.jit.source.onnx.weights import (
     centred,
     channel_scales,
@@ -31,6 +30,7 @@ from tilewright.jit.source.onnx.weights import (
     integer_bias,
     require_rows,
 )
+from tilewright.jit.source.operators import onnx_row
 from tilewright.runtime import host, interpreters
 
 
@@ -324,39 +324,18 @@ def pad(site: Site) -> str:
     return elements.padded(site, name, site.values.chip(name), int(value[0]) - (128 if dtype == "uint8" else 0))
 
 
-RULES: dict[str, Callable[[Site], str]] = {
-    "Concat": concat,
-    "MaxPool": max_pool,
-    "Pad": pad,
-    "QGemm": qgemm,
-    "QLinearAdd": qlinear_add,
-    "QLinearAveragePool": qlinear_average_pool,
-    "QLinearConcat": qlinear_concat,
-    "QLinearConv": qlinear_conv,
-    "QLinearGlobalAveragePool": qlinear_global_average_pool,
-    "QLinearMatMul": qlinear_matmul,
-    "QLinearMul": qlinear_mul,
-    "QLinearSoftmax": qlinear_softmax,
-    "Resize": resize.truncated,
-}
-
-
 def lower(site: Site) -> None:
     """One node from 8-bit tensors to an 8-bit tensor; raises Unsupported for what has no rule."""
-    node = site.node
-    if node.kind in PASSIVE and len(node.makes) == 1:
+    node, row = site.node, onnx_row(site.node.kind)
+    if row.is_view and len(node.makes) == 1:
         hand_on(site.builder, site.values, node, site.input(0), node.outputs[0])
-        return
-    if node.kind in elements.KINDS and not resize.is_linear(node):
+    elif row.takes_elements and not resize.is_linear(node):
         elements.take(site, site.input(0), list(node.makes))
-        return
-    if node.kind in reduce.EXTREMES:
+    elif row.family == "extreme":
         reduce.extreme(site, site.input(0), node.outputs[0])
-        return
-    if node.kind in ("Clip", "Relu"):
+    elif row.family == "clamp":
         clamp(site)
-        return
-    rule = RULES.get(node.kind)
-    if rule is None:
+    elif row.int8:
+        site.values.set_result(node.outputs[0], row.find(row.int8)(site))
+    else:
         raise Unsupported(f"{site.kind} has no exact integer form on the accelerator")
-    site.values.set_result(node.outputs[0], rule(site))

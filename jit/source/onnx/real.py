@@ -14,12 +14,11 @@ from tilewright.jit.layers.builder import Operand, Output, Quantisation
 from tilewright.jit.source.onnx import elements, integer, quantised, reduce, resize
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.prepared import Node
-from tilewright.jit.source.onnx.real_rules import RULES, quantized
+from tilewright.jit.source.onnx.real_rules import quantized
 from tilewright.jit.source.onnx.site import Site
-from tilewright.jit.source.onnx.units import PASSIVE, is_dequantised
+from tilewright.jit.source.onnx.units import is_dequantised
+from tilewright.jit.source.operators import onnx_row
 from tilewright.jit.source.values import FileTensor
-
-_RECURRENT = ("GRU", "LSTM", "RNN")  #: ONNX Runtime computes them in float32
 
 
 @dataclass(frozen=True)
@@ -49,40 +48,40 @@ class Stretch:
 
     def lower(self, node: Node) -> None:
         """The next node; raises Unsupported."""
-        site = self.site_of(node)
+        site, row = self.site_of(node), onnx_row(node.kind)
         if is_dequantised(site.prepared, node):
             self._dequantize(site)
         elif node.kind == "QuantizeLinear":
             self._quantize(site)
         elif all(site.prepared.is_eight_bit(t) for t in node.makes):
             quantised.lower(site)
-        elif node.kind in PASSIVE and node.inputs[0] in self.reals and len(node.makes) == 1:
+        elif row.is_view and node.inputs[0] in self.reals and len(node.makes) == 1:
             self._hand_on(site)
-        elif node.kind in ("Relu", "Clip"):
+        elif row.family == "clamp":
             self.reals[node.outputs[0]] = _clamped(self._real(site, 0), site, *_range(site))
         elif node.kind == "MaxPool":
             self._max_pool(site)
-        elif node.kind in elements.KINDS and node.inputs[0] in self.reals and not resize.is_linear(node):
+        elif row.takes_elements and node.inputs[0] in self.reals and not resize.is_linear(node):
             x = self._held(site)
             keys = [self._declare(site, x, name) for name in node.makes]
             elements.take(site, x.key, keys)
             self.reals |= {name: replace(x, site=site, key=key) for name, key in zip(node.makes, keys, strict=True)}
-        elif node.kind in reduce.EXTREMES:
+        elif row.family == "extreme":
             x = self._held(site)
             key = self._declare(site, x, node.outputs[0])
             reduce.extreme(site, x.key, key)
             self.reals[node.outputs[0]] = replace(x, site=site, key=key)
-        elif node.kind in integer.RULES:
-            self._set_sums(node.outputs[0], integer.RULES[node.kind](site))
+        elif row.sums:
+            self._set_sums(node.outputs[0], row.find(row.sums)(site))
         elif node.kind in integer.STEPS and any(name in self.sums for name in node.inputs):
             self._scale_sums(site)
         elif node.kind == "Concat" and self._are_alike(site):
             self._join(site)
-        elif node.kind in RULES:
-            real = Real(site, finish=RULES[node.kind](self, site))
+        elif row.real:
+            real = Real(site, finish=row.find(row.real)(self, site))
             self.reals[node.outputs[0]] = _clamped(real, site, *_activation(site))
         else:
-            way = "; tilewright quantize writes that of a float model out" if node.kind in _RECURRENT else ""
+            way = "; tilewright quantize writes that of a float model out" if row.family == "recurrent" else ""
             raise Unsupported(f"{site.kind} has no exact integer form on the accelerator{way}")
 
     # -- edges of the stretch --------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -98,7 +99,8 @@ def _bias(site: Site, channels: int) -> NDArray[np.float32]:
     return values
 
 
-def _conv(stretch: Stretch, site: Site) -> Finish:
+def conv(stretch: Stretch, site: Site) -> Finish:
+    """A convolution."""
     name, result = site.input(0), site.node.outputs[0]
     site.require_image(name, result)
     if site.has(3):
@@ -108,7 +110,8 @@ def _conv(stretch: Stretch, site: Site) -> Finish:
     return finished(site, sums, lambda weights, out: convolve(site, site.node, x, weights, out, shapes))
 
 
-def _conv_transpose(stretch: Stretch, site: Site) -> Finish:
+def conv_transpose(stretch: Stretch, site: Site) -> Finish:
+    """A transposed convolution."""
     result = site.node.outputs[0]
     site.require_image(site.input(0), result)
     sums = _sums(site, stretch.numbers(site, 0), 1, int(site.node.attribute("group", 1)))
@@ -116,7 +119,8 @@ def _conv_transpose(stretch: Stretch, site: Site) -> Finish:
     return finished(site, sums, lambda weights, out: convolve_transposed(site, site.node, x, weights, out, shape))
 
 
-def _gemm(stretch: Stretch, site: Site) -> Finish:
+def gemm(stretch: Stretch, site: Site) -> Finish:
+    """Gemm, or MatMul, with constant weights."""
     node = site.node
     numbers = stretch.numbers(site, 0)
     plain = node.kind == "MatMul"
@@ -135,17 +139,11 @@ def _half_sum(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.floa
     return (a + b) / np.float32(2)
 
 
-_JOINS: dict[str, Callable[..., Any]] = {
-    "Add": np.add, "Mean": _half_sum, "Mul": np.multiply, "Sub": np.subtract, "Sum": np.add,
-}  # fmt: skip
-
-
-def _pair(stretch: Stretch, site: Site) -> Finish:
-    """Add, Sub and Mul, Sum and Mean of two: all pairs of values as float32 has them."""
+def _pair(stretch: Stretch, site: Site, join: Callable[..., Any]) -> Finish:
+    """Two tensors: all pairs of values as float32 has them."""
     if len(site.node.inputs) != 2:  # float32 sums of more, of which no table holds all
         raise Unsupported(f"{site.kind} of {len(site.node.inputs)} tensors")
     a, b = _operands(stretch, site)
-    join = _JOINS[site.node.kind]
 
     def finish(out: Output) -> str:
         q = out.quantisation
@@ -156,6 +154,12 @@ def _pair(stretch: Stretch, site: Site) -> Finish:
         return pairwise.add_fitted(site, first, second, out, wanted, q.zero_point, subtract=join is np.subtract)
 
     return finish
+
+
+add: Rule = partial(_pair, join=np.add)
+subtract: Rule = partial(_pair, join=np.subtract)
+multiply: Rule = partial(_pair, join=np.multiply)
+mean: Rule = partial(_pair, join=_half_sum)
 
 
 def _halved(x: Operand) -> Operand:
@@ -179,7 +183,7 @@ def _given(site: Site, position: int) -> tuple[str, NDArray[Any], NDArray[Any], 
     return None if node is None else (node.inputs[0], *_constant(site, position, "")[1:])
 
 
-def _extreme(stretch: Stretch, site: Site) -> Finish:
+def extreme(stretch: Stretch, site: Site) -> Finish:
     """Max and Min of any number: QuantizeLinear never decreases, so each operand is quantised first."""
     operands = _operands(stretch, site)
     kind = Maximum if site.node.kind == "Max" else Minimum
@@ -196,7 +200,8 @@ def _extreme(stretch: Stretch, site: Site) -> Finish:
     return finish
 
 
-def _concat(stretch: Stretch, site: Site) -> Finish:
+def concat(stretch: Stretch, site: Site) -> Finish:
+    """Each part quantised to the result's numbers first."""
     positions = range(len(site.node.inputs))
     fixed = {p: _number(site, p) for p in positions if _is_fixed(site, p)}
     computed = {p: stretch.made(site, p) for p in positions if p not in fixed}
@@ -248,7 +253,8 @@ def _dequantised(site: Site, position: int) -> Node | None:
     return node
 
 
-def _pad(stretch: Stretch, site: Site) -> Finish:
+def pad(stretch: Stretch, site: Site) -> Finish:
+    """Pad, ahead of which its operand is quantised to the result's numbers."""
     x, key = stretch.operand(site, 0), stretch.key(site, 0)
     fill = _number(site, 2) if site.has(2) else np.asarray(site.node.attribute("value", 0.0))
     if fill.size != 1:
@@ -262,38 +268,20 @@ def _pad(stretch: Stretch, site: Site) -> Finish:
     return finish
 
 
-def _average_pool(stretch: Stretch, site: Site) -> Finish:
+def average_pool(stretch: Stretch, site: Site) -> Finish:
+    """AveragePool."""
     x = stretch.operand(site, 0)
     over = quantised.window(site, site.input(0), site.node.outputs[0])
     return lambda out: quantised.average(site, x, over, out, fused=False)
 
 
-def _sum(stretch: Stretch, site: Site) -> Finish:
+def total(stretch: Stretch, site: Site) -> Finish:
     """ReduceMean, ReduceSum, GlobalAveragePool."""
     x, axes = stretch.operand(site, 0), reduce.gone(site)
     return lambda out: reduce.total(site, x, axes, out)
 
 
-def _resize(stretch: Stretch, site: Site) -> Finish:
+def resize_linear(stretch: Stretch, site: Site) -> Finish:
     """Resize that weighs pixels."""
     x, over = stretch.operand(site, 0), resize.grid(site)
     return lambda out: resize.resized(site, x, over, out)
-
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(_JOINS, _pair),
-    **dict.fromkeys(("Max", "Min"), _extreme),
-    "AveragePool": _average_pool,
-    "Concat": _concat,
-    "Conv": _conv,
-    "ConvTranspose": _conv_transpose,
-    "FusedConv": _conv,
-    "FusedGemm": _gemm,
-    "Gemm": _gemm,
-    "GlobalAveragePool": _sum,
-    "MatMul": _gemm,
-    "Pad": _pad,
-    "ReduceMean": _sum,
-    "ReduceSum": _sum,
-    "Resize": _resize,
-}

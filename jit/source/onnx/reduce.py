@@ -11,8 +11,6 @@ from tilewright.jit.layers.builder import Operand, Output
 from tilewright.jit.source.onnx import elements
 from tilewright.jit.source.onnx.site import Site
 
-EXTREMES = ("GlobalMaxPool", "ReduceMax", "ReduceMin")
-
 
 def gone(site: Site) -> set[int]:
     """The axes of NHWC that the node reduces; raises Unsupported for others."""

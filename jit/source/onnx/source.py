@@ -19,7 +19,6 @@ from tilewright.jit.graph import Conv2D, DepthwiseConv2D, DequantizeFloat, Inter
 from tilewright.jit.layers import elementwise, per_channel
 from tilewright.jit.layers.builder import ONNX_RUNTIME, GraphBuilder, Output, Quantisation
 from tilewright.jit.source.base import Built, Source, SourceOperator
-from tilewright.jit.source.macs import ONNX, count_macs
 from tilewright.jit.source.onnx import foreign, functions, quantised, validate
 from tilewright.jit.source.onnx.batch import one_image
 from tilewright.jit.source.onnx.cut import cut
@@ -32,19 +31,10 @@ from tilewright.jit.source.onnx.real import Stretch
 from tilewright.jit.source.onnx.site import Site, quantisation
 from tilewright.jit.source.onnx.sums import Sums
 from tilewright.jit.source.onnx.turned import refuse_turned
-from tilewright.jit.source.onnx.units import (
-    PASSIVE,
-    QUIET,
-    ROWS,
-    WEIGHTED,
-    Unit,
-    assign,
-    find_units,
-    is_dequantised,
-    otherwise_quantised,
-)
+from tilewright.jit.source.onnx.units import Unit, assign, find_units, is_dequantised, otherwise_quantised
 from tilewright.jit.source.onnx.values import PreparedValues
 from tilewright.jit.source.onnx.zero_points import complete_zero_points, unshare_zero_points
+from tilewright.jit.source.operators import onnx_row
 from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.values import FileTensor, by_name, without_dead
 from tilewright.runtime.records import Exact
@@ -168,7 +158,7 @@ class OnnxSource(Source):
             try:
                 self._lower(unit, values)
                 builder.exactness[noted:] = _by_layer(builder.exactness[noted:])
-                weighted = any(node.kind in WEIGHTED for node in unit.nodes) and any(
+                weighted = any(onnx_row(node.kind).is_weighted for node in unit.nodes) and any(
                     isinstance(op, (Conv2D, DepthwiseConv2D)) for op in builder.ops[count:]
                 )
                 self._refuse_doubtful(builder.exactness[noted:], weighted, built)
@@ -208,7 +198,7 @@ class OnnxSource(Source):
 
     def _lower(self, unit: Unit, values: PreparedValues) -> None:
         first, *others = unit.nodes
-        handed = all(n.kind in PASSIVE and all(self.prepared.is_eight_bit(t) for t in n.makes) for n in others)
+        handed = all(onnx_row(n.kind).is_view and all(self.prepared.is_eight_bit(t) for t in n.makes) for n in others)
         if handed and self._edge(first, unit, values):
             for node in others:
                 quantised.lower(self._site(node, unit, values))
@@ -265,7 +255,7 @@ class OnnxSource(Source):
         if node.kind in (kinds[p] for p in own):
             return node.kind
         gone = unit.covers - {p for other in unit.nodes for p in other.origin}
-        replaced = [k for p, k in kinds.items() if p in {*own, *gone} and k not in QUIET]
+        replaced = [k for p, k in kinds.items() if p in {*own, *gone} and not onnx_row(k).is_quiet]
         return " + ".join(replaced) or self.operators[unit.lead].kind
 
     def _edge(self, node: Node, unit: Unit, values: PreparedValues) -> bool:
@@ -294,7 +284,7 @@ class OnnxSource(Source):
         return True
 
     def _interpret(self, unit: Unit, name: str, reason: str, values: PreparedValues) -> None:
-        if self.batch > 1 and any(node.kind in ROWS for node in unit.nodes):
+        if self.batch > 1 and any(onnx_row(node.kind).adds_rows for node in unit.nodes):
             values.builder.exactness.append(LayerExactness(name, ONNX_RUNTIME, 1, 0, method=_ORDER))
         inputs = [values.file(t) for t in unit.inputs]
         results = tuple(values.declare_file(t) for t in unit.outputs)
@@ -332,7 +322,7 @@ class OnnxSource(Source):
 
 def _adds_rows(prepared: Prepared) -> bool:
     """Whether ONNX Runtime multiplies rows by a matrix in float32."""
-    return any(node.kind in ROWS for node in prepared.nodes)
+    return any(onnx_row(node.kind).adds_rows for node in prepared.nodes)
 
 
 def _by_layer(entries: list[LayerExactness]) -> list[LayerExactness]:
@@ -367,7 +357,7 @@ def _operators(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> list[Source
     result = []
     for index, (name, node) in enumerate(zip(_names(model), model.graph.node, strict=True)):
         inputs = [shapes.get(t) if t else () for t in node.input]
-        macs = count_macs(ONNX, node.op_type, inputs, shapes.get(node.output[0]))
+        macs = onnx_row(node.op_type).count_macs(inputs, shapes.get(node.output[0]))
         result.append(SourceOperator(index, name, node.op_type, macs))
     return result
 
@@ -394,7 +384,7 @@ def _with_computed(path: Path, model: Any, shapes: Mapping[str, tuple[int, ...]]
     It infers none behind an operator of ONNX Runtime's own domain, nor behind a Reshape to a computed shape. These are
     found by running the file once on zeros. Where it runs only after ONNX Runtime's optimiser, they stay unknown.
     """
-    counted = [node for node in model.graph.node if node.op_type in ONNX]
+    counted = [node for node in model.graph.node if onnx_row(node.op_type).macs]
     wanted = {t for node in counted for t in (*node.input, node.output[0]) if t} - set(shapes)
     if not wanted:
         return dict(shapes)
@@ -439,29 +429,11 @@ def _numbers(prepared: Prepared) -> dict[str, Quantisation]:
             return  # no single pair of numbers: the layers that use it say so
 
     for node in prepared.nodes:
-        inputs = [*node.inputs, "", "", ""]
-        if node.kind == "QuantizeLinear":
-            note(node.outputs[0], inputs[1], inputs[2])
-        elif node.kind in _RESULT:
-            at = _RESULT[node.kind]
-            if len(node.inputs) > at:
-                note(node.outputs[0], inputs[at], inputs[at + 1])
+        inputs, at = [*node.inputs, "", "", ""], onnx_row(node.kind).at("sy")
+        if at is not None and len(node.inputs) > at:
+            note(node.outputs[0], inputs[at], inputs[at + 1])
     for node in prepared.nodes:
         inputs = [*node.inputs, "", "", ""]
-        for at in _READ.get(node.kind, ()):
+        for at in onnx_row(node.kind).dequantised:
             note(inputs[at], inputs[at + 1], inputs[at + 2])
     return found
-
-
-#: where kernels have the scale of their result, ahead of its zero point
-_RESULT = {
-    "QLinearConv": 6, "QGemm": 7, "QLinearMatMul": 6, "QLinearAdd": 6, "QLinearConcat": 0,
-    "QLinearGlobalAveragePool": 3, "QLinearAveragePool": 3, "QLinearLeakyRelu": 3, "QLinearSigmoid": 3,
-    "QLinearMul": 6,
-}  # fmt: skip
-#: where kernels have an activation, ahead of its scale and zero point
-_READ = {
-    "DequantizeLinear": (0,), "QLinearConv": (0,), "QGemm": (0,), "QLinearMatMul": (0,), "QLinearAdd": (0, 3),
-    "QLinearGlobalAveragePool": (0,), "QLinearAveragePool": (0,), "QLinearLeakyRelu": (0,), "QLinearSigmoid": (0,),
-    "QLinearMul": (0, 3),
-}  # fmt: skip

@@ -10,15 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.jit.source.onnx.prepared import Prepared, optimised, positions
+from tilewright.jit.source.operators import ONNX
 
-#: operators that add, without what ONNX Runtime puts in front of a kind: Fused, Nhwc, Skip
-_SUMS = (
-    "Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum", "ReduceMean", "ReduceSum", "ReduceL1", "ReduceL2",
-    "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "AveragePool", "GlobalAveragePool", "LpPool", "GlobalLpPool",
-    "Softmax", "LogSoftmax", "LayerNormalization", "SimplifiedLayerNormalization", "InstanceNormalization",
-    "GroupNorm", "GroupNormalization", "LpNormalization", "MeanVarianceNormalization", "LRN", "CumSum", "LSTM", "GRU",
-    "RNN", "Attention", "MultiHeadAttention", "GridSample", "Resize",
-)  # fmt: skip
+#: operators that add in float32; ONNX Runtime puts Fused, Nhwc or Skip in front of some
+_SUMS = tuple(name for name, row in ONNX.items() if row.float_sum)
 _SHORT = 64  #: elements of a constant that may say what an operator does (axes, scales)
 
 

@@ -14,18 +14,9 @@ from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 
 from tilewright.jit.source.onnx.prepared import Node, Prepared
+from tilewright.jit.source.operators import onnx_row
 
-#: elements are moved or handed on: a unit is named after something else where it can be
-PASSIVE = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "Transpose")
-#: products of float32 rows, which ONNX Runtime adds in another order for one row than for several
-ROWS = ("Gemm", "FusedGemm", "MatMul", "FusedMatMul")
-#: layers with weights: they are the accelerator's even where a float32 sum may differ
-WEIGHTED = (
-    *ROWS, "Conv", "ConvInteger", "ConvTranspose", "FusedConv", "MatMulInteger", "QGemm", "QLinearConv",
-    "QLinearMatMul",
-)  # fmt: skip
 _TRIED = 8  #: sets that are taken apart, the largest first
-QUIET = (*PASSIVE, "QuantizeLinear", "DequantizeLinear", "Relu", "Clip", "Cast", "Constant")
 
 
 @dataclass
@@ -307,6 +298,6 @@ def assign(prepared: Prepared, model: object, units: list[Unit]) -> dict[int, Un
 def _lead(nodes: list[object], unit: Unit) -> int:
     """The position that says best what a unit does."""
     own = sorted({p for n in unit.nodes for p in n.origin} & unit.covers) or sorted(unit.covers)
-    telling = [p for p in own if nodes[p].op_type not in QUIET]  # type: ignore[attr-defined]
+    telling = [p for p in own if not onnx_row(nodes[p].op_type).is_quiet]  # type: ignore[attr-defined]
     quiet = [p for p in own if nodes[p].op_type not in ("QuantizeLinear", "DequantizeLinear")]  # type: ignore[attr-defined]
     return next(iter((*telling, *quiet, *own)), -1)

@@ -14,6 +14,7 @@ from tilewright.jit.source.kinds import described
 from tilewright.jit.source.onnx.local_functions import written_out
 from tilewright.jit.source.onnx.prepared import marked, parse_node, refused
 from tilewright.jit.source.onnx.zero_points import complete_zero_points
+from tilewright.jit.source.operators import onnx_row
 from tilewright.model_files import every_node, locations, subgraphs
 from tilewright.runtime import interpreters
 
@@ -22,10 +23,6 @@ FLOAT_HINT = (
     "quant_format=QuantFormat.QDQ, weight_type=QuantType.QInt8, per_channel=True)"
 )
 NOTHING_TO_DO = "run it in ONNX Runtime, the accelerator has nothing to do"
-_QUANTISED = (
-    "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeLSTM", "DynamicQuantizeMatMul",
-    "MatMulIntegerToFloat", "QAttention", "QEmbedLayerNormalization", "QGemm",
-)  # fmt: skip
 
 #: version of the file format as every ONNX Runtime that has the operators takes it: onnx writes newer ones than the
 #: Runtime of the same year knows, which say nothing else of the operators
@@ -39,10 +36,8 @@ _FOREIGN = (
       "BFPQuantizeDequantize", "MXQuantizeDequantize"),
      "quantised by operators of AMD Quark's own ({}); quantise the float model with its configuration XINT8 or A8W8"),
 )  # fmt: skip
-_BLOCKS = ("MatMulNBits", "MatMulBnb4", "GatherBlockQuantized")  #: of 4 bits and fewer, beside float activations
-_RANDOM = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
 _WHERE_ZERO_POINTS = (3, 6)  #: of the two operands of a QLinearWhere
-_NOT_FOLDED = (*_RANDOM, "QuantizeLinear", "DequantizeLinear", "If", "Loop", "Scan")  #: by ONNX Runtime, of constants
+_NOT_FOLDED = ("random", "quantisation", "control")  #: families that ONNX Runtime does not fold, of constants
 _ONNX_RUNTIME = ("", "ai.onnx", "com.microsoft")  #: domains with kernels in it
 
 
@@ -203,7 +198,7 @@ def operator_form(model: Any) -> list[str]:
 def is_quantised(model: Any) -> bool:
     """Whether anything of it is, branches and bodies of loops included."""
     kinds = _kinds(model.graph)
-    return bool(kinds.intersection(_QUANTISED) or operator_form(model))
+    return any(onnx_row(kind).quantised for kind in kinds) or bool(operator_form(model))
 
 
 def _kinds(graph: Any, domains: tuple[str, ...] = ()) -> set[str]:
@@ -235,7 +230,7 @@ def _refuse_random(path: Path, graph: Any, around: Mapping[str, Any]) -> None:
     stored = [(node.output[0], a.t) for node in graph.node for a in node.attribute if _is_value(node, a)]
     constants = {**around, **{tensor.name: tensor for tensor in graph.initializer}, **dict(stored)}
     for node in graph.node:
-        if node.domain in ("", "ai.onnx") and (node.op_type in _RANDOM or _drops(node, constants)):
+        if node.domain in ("", "ai.onnx") and (_is_random(node) or _drops(node, constants)):
             training = " in training mode" if node.op_type == "Dropout" else ""
             way_out = "export it for inference" if training else "make them an input of the model"
             raise ModelError(f"{path}: {node.op_type}{training} ({node.output[0]}) gives random numbers; {way_out}")
@@ -251,6 +246,10 @@ def _refuse_random(path: Path, graph: Any, around: Mapping[str, Any]) -> None:
 
 def _is_value(node: Any, attribute: Any) -> bool:
     return bool(node.op_type == "Constant" and attribute.name == "value")
+
+
+def _is_random(node: Any) -> bool:
+    return onnx_row(node.op_type).family == "random"
 
 
 def _drops(node: Any, constants: Mapping[str, Any]) -> bool:
@@ -282,7 +281,7 @@ def _refuse_computed_zero_points(path: Path, graph: Any, around: frozenset[str])
                 f"{path}: QLinearWhere ({node.output[0]}) with a computed zero point {computed[0]!r}, which ends ONNX "
                 "Runtime; export it with a constant one"
             )
-        if all(name in known for name in node.input if name) and node.op_type not in _NOT_FOLDED:
+        if all(name in known for name in node.input if name) and onnx_row(node.op_type).family not in _NOT_FOLDED:
             known.update(node.output)
         for attribute in node.attribute:
             for part in subgraphs(attribute):
@@ -293,7 +292,7 @@ def refuse_float(path: Path, model: Any) -> None:
     """Raises ModelError for a model without anything quantised."""
     if is_quantised(model):
         return
-    if blocks := sorted(_kinds(model.graph).intersection(_BLOCKS)):
+    if blocks := sorted(kind for kind in _kinds(model.graph) if onnx_row(kind).family == "blocks"):
         hint = FLOAT_HINT.replace("quantise it", "quantise the float model", 1)
         raise ModelError(f"{path}: only weights are quantised, in blocks ({', '.join(blocks)}); {hint}")
     if path.suffix.lower() == ".pt2":

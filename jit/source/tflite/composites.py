@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.jit.source.operators import tflite_row
 from tilewright.runtime.litert.schema import blocks_of, keep_used_codes, kinds, vector
 
 _KIND = "STABLEHLO_COMPOSITE"
-#: with these in it a subgraph has state of its own
-_STATE = frozenset({"VAR_HANDLE", "CALL_ONCE", "HASHTABLE"})
+_STATE = ("handle", "initial")  #: families of operators with which a subgraph has state of its own
 _NESTED = 16  #: composites within each other; more are left as they are, cycles among them
 
 
@@ -58,7 +58,7 @@ def _written_out(model: Any, names: list[str], main: Any, op: Any) -> list[Any]:
     operators = vector(inner.operators)
     written = [int(t) for each in operators for t in vector(each.outputs)]
     bound = any(t.isVariable or blocks_of(t) is not None for t in inner.tensors)
-    bound |= any(names[each.opcodeIndex] in _STATE for each in operators)
+    bound |= any(tflite_row(names[each.opcodeIndex]).family in _STATE for each in operators)
     fits = (
         len(vector(op.inputs)) == len(vector(inner.inputs))
         and len(outside) == len(inside) == len({int(t) for t in inside})

@@ -10,14 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.jit.errors import ModelError, Unsupported
+from tilewright.jit.source.operators import tflite_row
 from tilewright.jit.source.tflite.file import File
 from tilewright.jit.source.tflite.wide_svdf import widened
 from tilewright.runtime.litert.schema import blocks_of, keep_used_codes, schema, vector, written
-
-#: operators without which those that read their results mean nothing: they go wherever they are needed
-_HANDLES = ("VAR_HANDLE", "HASHTABLE")
-#: operators that prepare the state of the whole model before its first inference
-_INITIAL = ("CALL_ONCE",)
 
 
 def cut(
@@ -118,16 +114,17 @@ def _sound(
 
 
 def is_initial(kind: str) -> bool:
-    """Whether operators of this kind are taken along rather than placed."""
-    return kind in _HANDLES or kind in _INITIAL
+    """Whether operators of this kind are taken along rather than placed: handles, without which those that read them
+    mean nothing, and what prepares the state of the whole model before its first inference."""
+    return tflite_row(kind).family in ("handle", "initial")
 
 
 def _with_handles(file: File, operators: Sequence[int]) -> list[int]:
     """The operators in file order, with the handles they read and, where they or subgraphs that they run may have any,
     the initialisation."""
     wanted = {t for i in operators for t in file.operators[i].inputs}
-    handles = [op.index for op in file.operators if op.kind in _HANDLES and wanted & set(op.outputs)]
-    initial = [op.index for op in file.operators if op.kind in _INITIAL]
+    handles = [op.index for op in file.operators if tflite_row(op.kind).family == "handle" and wanted & set(op.outputs)]
+    initial = [op.index for op in file.operators if tflite_row(op.kind).family == "initial"]
     return sorted({*operators, *handles, *(initial if handles or _calls(file, operators) else ())})
 
 

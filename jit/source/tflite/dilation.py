@@ -7,19 +7,17 @@ along one axis has reshapes around it, which give it a height of one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.jit.errors import Unsupported
+from tilewright.jit.source.operators import tflite_row
 from tilewright.jit.source.tflite.file import File, Operator
 from tilewright.jit.source.tflite.site import Site
-from tilewright.jit.source.tflite.weighted import Phases, conv_2d, depthwise_conv_2d
+from tilewright.jit.source.tflite.weighted import Phases
 
 DEAL, GATHER = "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"
-_RESHAPES = ("EXPAND_DIMS", "RESHAPE", "SQUEEZE")
-_RULES: dict[str, Callable[[Site, Phases], str]] = {"CONV_2D": conv_2d, "DEPTHWISE_CONV_2D": depthwise_conv_2d}
-LAYERS = tuple(_RULES)  #: what may stand in between
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Dilated:
         deal.same_kind(0)
         gather.same_kind(0)
         for op in self.operators:
-            if op.kind in _RESHAPES:
+            if tflite_row(op.kind).family == "view":
                 replace(site, op=op).require_known(1)
         numbers = [t.quantisation() for s in (deal, gather) for t in (s.tensor(0), s.result)]
         read = site.tensor(0).quantisation()  # the convolution's own, behind a reshape
@@ -67,7 +65,13 @@ class Dilated:
                 raise Unsupported(f"a reshape of {dealt.shape} to {image.shape}")
         block, pads, crops = [1] * (2 - axes) + block, [0] * (4 - 2 * axes) + pads, [0] * (4 - 2 * axes) + crops
         padding = tuple(pads[k] - crops[k] for k in (0, 2, 1, 3))
-        return _RULES[self.layer.kind](site, Phases(deal.operand(0), (block[0], block[1]), padding))
+        row = tflite_row(self.layer.kind)
+        return str(row.find(row.rule)(site, Phases(deal.operand(0), (block[0], block[1]), padding)))
+
+
+def is_layer(kind: str) -> bool:
+    """Whether it may stand in between."""
+    return tflite_row(kind).family in ("convolution", "depthwise")
 
 
 def _whole(site: Site, position: int) -> list[int]:
@@ -90,7 +94,7 @@ def find(file: File, refused: Mapping[int, str]) -> dict[int, Dilated]:
             found = readers.get(made, [])
             if len(found) != 1 or found[0].inputs[0] != made or made in file.outputs:
                 return []
-            if found[0].kind not in (*_RULES, *_RESHAPES, GATHER):
+            if not (is_layer(found[0].kind) or tflite_row(found[0].kind).family == "view" or found[0].kind == GATHER):
                 return []
             chain.append(found[0])
         return chain
@@ -98,7 +102,7 @@ def find(file: File, refused: Mapping[int, str]) -> dict[int, Dilated]:
     result = {}
     for deal in file.operators:
         chain = followed(deal) if deal.kind == DEAL else []
-        layers = [op for op in chain if op.kind in _RULES]
+        layers = [op for op in chain if is_layer(op.kind)]
         if len(layers) == 1 and refused.keys().isdisjoint(op.index for op in chain):
             result[deal.index] = Dilated(tuple(chain), layers[0])
     return result

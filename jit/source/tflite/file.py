@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 from tilewright.files import read_bytes
 from tilewright.jit.errors import ModelError, Unsupported
 from tilewright.jit.layers.builder import Quantisation
+from tilewright.jit.source.operators import tflite_row
 from tilewright.jit.source.tflite.composites import inline_composites
 from tilewright.jit.source.tflite.validate import validate
 from tilewright.runtime.litert.options import options_of
 from tilewright.runtime.litert.schema import DTYPES, PACKED, kinds, read_model, scales_and_zero_points, text, vector
 
-#: what the names of operators end with that change some of their inputs
-RECURRENT = ("LSTM", "RNN", "SVDF")
-_RANDOM = ("MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM")
+_RECURRENT = ("recurrent", "svdf")  #: families of operators that change some of their inputs
 
 
 @dataclass(frozen=True)
@@ -101,7 +100,7 @@ class File:
             self._given = {*self.inputs, *(int(t) for op in vector(main.operators) for t in vector(op.outputs))}
             self.tensors = [self._tensor(index, tensor) for index, tensor in enumerate(main.tensors)]
             self.operators = [self._operator(index, op) for index, op in enumerate(vector(main.operators))]
-            read = {t for op in self.operators if op.kind.endswith(RECURRENT) for t in op.inputs if t >= 0}
+            read = {t for op in self.operators if tflite_row(op.kind).family in _RECURRENT for t in op.inputs if t >= 0}
             #: what is given to an operator that goes on with it as its state
             self.changed = {t for t in read & self._given if main.tensors[t].isVariable}
         except ModelError:
@@ -123,7 +122,7 @@ class File:
     def _refuse_random(self) -> None:
         """Raise ModelError for operators that give other numbers each time; no two runs of such a model are equal."""
         for op in (op for subgraph in self.model.subgraphs for op in vector(subgraph.operators)):
-            if (kind := self.kinds[op.opcodeIndex]) in _RANDOM:
+            if tflite_row(kind := self.kinds[op.opcodeIndex]).family == "random":
                 raise ModelError(f"{self.path}: {kind} gives random numbers; make them an input of the model")
 
     def _refuse_overwriting(self) -> None:
@@ -144,7 +143,7 @@ class File:
         read = Counter([*(t for op in self.operators for t in op.inputs), *self.outputs])
         for op in self.operators:
             for index in self.changed.intersection(op.inputs):
-                if op.kind.endswith(RECURRENT) and read[index] > 1:
+                if tflite_row(op.kind).family in _RECURRENT and read[index] > 1:
                     raise ModelError(
                         f"{self.path}: operator {op.index} ({op.kind}) changes tensor {index} "
                         f"({self.tensors[index].name}), its state, which is given to it and read elsewhere, too; give "

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.source.tflite.cut import cut, is_initial
+from tilewright.jit.source.operators import tflite_row
+from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.file import File, Operator
 from tilewright.runtime import interpreters
 from tilewright.runtime.litert.schema import read_model
@@ -17,8 +18,8 @@ from tilewright.runtime.litert.schema import read_model
 Shapes = dict[int, tuple[int, ...]]
 
 _LARGEST = 1 << 16  #: elements of a folded tensor; larger ones are computed where they are used
-_NEVER = ("WHILE", "IF", "CALL", "CUSTOM", "READ_VARIABLE", "ASSIGN_VARIABLE")
-_RANDOM = ("RANDOM", "MULTINOMIAL")  #: what the names of operators begin with whose results are never the same
+#: families of operators whose results follow from more than their operands
+_NEVER = ("control", "variable", "handle", "initial", "random", "custom")
 
 
 @dataclass
@@ -49,7 +50,7 @@ def _fold_more(file: File, found: Folded) -> bool:
     shaped: list[int] = []  # tensors whose shape alone is read
     chosen: list[int] = []
     for op in _left(file, found):
-        if op.kind in _NEVER or op.kind.startswith(_RANDOM) or is_initial(op.kind) or not op.inputs or not op.outputs:
+        if tflite_row(op.kind).family in _NEVER or not op.inputs or not op.outputs:
             continue
         if any(file.tensors[t].variable for t in op.inputs if t >= 0) or not file.changed.isdisjoint(op.outputs):
             continue

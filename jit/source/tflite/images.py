@@ -14,17 +14,12 @@ import numpy as np
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers.builder import Operand, Output
 from tilewright.jit.layers.moves import choose, join
+from tilewright.jit.source.operators import tflite_row
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View
 
 Made = str | View | Rearranged  #: a result: in a tensor of the graph, or as it lies in one
 Rule = Callable[[Site], str | Sequence[Made]]
-#: by kind of operator, the operand with the images
-_OPERAND = {
-    **dict.fromkeys(("AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "MEAN", "REDUCE_MAX"), 0),
-    **dict.fromkeys(("REDUCE_MIN", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SUM"), 0),
-    "TRANSPOSE_CONV": 2,
-}
 _MOST = 16  #: images of a tensor that are taken one by one: each is a layer with its share of the instructions
 
 
@@ -33,8 +28,9 @@ def by_image(site: Site, rule: Rule) -> Made | None:
 
     Raises Unsupported where there are too many, and what ``rule`` raises.
     """
-    at = _OPERAND.get(site.op.kind)
-    if at is None or len(site.tensor(at).shape) != 4 or site.tensor(at).shape[0] == 1:
+    row = tflite_row(site.op.kind)
+    at = row.operands.index("x")
+    if not row.by_image or len(site.tensor(at).shape) != 4 or site.tensor(at).shape[0] == 1:
         return None
     whole, count = site.pixels(at), site.tensor(at).shape[0]
     if count > _MOST:

@@ -7,6 +7,7 @@ have a form on the accelerator. A TRANSPOSE is a view (:class:`~tilewright.jit.s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers.builder import Operand, stacked
 from tilewright.jit.layers.moves import Positions, by_axis, choose, join, joined, moved
 from tilewright.jit.source.boxes import hold_box
+from tilewright.jit.source.operators import tflite_row
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View
@@ -65,23 +67,52 @@ def rearranged(site: Site, permutation: tuple[int, ...] | None = None) -> Sequen
 # -- parts and arrangements of one tensor ------------------------------------------------------------------
 
 
-def _split(site: Site, x: Positions) -> list[Positions]:
+def _moving(
+    positions: Callable[[Site, Positions], list[Positions]],
+) -> Callable[[Site], Sequence[str | View | Rearranged]]:
+    """The rule of an operator that moves the elements of its operand ``x``: ``positions`` moves an array of them."""
+
+    @functools.wraps(positions)
+    def rule(site: Site) -> Sequence[str | View | Rearranged]:
+        at = tflite_row(site.op.kind).operands.index("x")
+        tensor, results = site.tensor(at), [site.file.tensors[t] for t in site.op.outputs]
+        if {tensor.dtype, *(t.dtype for t in results)} not in ({"int8"}, {"uint8"}):
+            raise Unsupported(f"a tensor of type {tensor.dtype or 'unknown'}")
+        x = site.pixels(at)
+        found = positions(site, np.arange(int(np.prod(tensor.shape))).reshape(tensor.shape))
+        _compare(site, [at], found)
+        site.report_exact(x.shape[3])
+        shapes = [site.values.held_shape(t.index) for t in results]
+        return [_held(site, t.index, x, p, s) for t, p, s in zip(results, found, shapes, strict=True)]
+
+    return rule
+
+
+@_moving
+def split(site: Site, x: Positions) -> list[Positions]:
+    """SPLIT along any axis"""
     return np.split(x, site.option("numSplits"), int(site.constant(0).reshape(())))
 
 
-def _split_v(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def split_v(site: Site, x: Positions) -> list[Positions]:
+    """SPLIT_V along any axis"""
     sizes = site.constant(1).reshape(-1).astype(np.int64)
     axis = int(site.constant(2).reshape(()))
     sizes = np.where(sizes < 0, x.shape[axis] - sizes[sizes >= 0].sum(), sizes)
     return np.split(x, np.cumsum(sizes)[:-1], axis)
 
 
-def _slice(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def slice_(site: Site, x: Positions) -> list[Positions]:
+    """SLICE along any axes"""
     begin, size = (site.constant(k).reshape(-1).tolist() for k in (1, 2))
     return [x[tuple(slice(b, None if s < 0 else b + s) for b, s in zip(begin, size, strict=True))]]
 
 
-def _strided_slice(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def strided_slice(site: Site, x: Positions) -> list[Positions]:
+    """STRIDED_SLICE along any axes"""
     begin, end, strides = (site.constant(k).reshape(-1).tolist() for k in (1, 2, 3))
     names = ("beginMask", "endMask", "shrinkAxisMask", "newAxisMask", "ellipsisMask")
     masks = [site.option(name) for name in names]
@@ -93,12 +124,16 @@ def _strided_slice(site: Site, x: Positions) -> list[Positions]:
     return [x[tuple(parts)]]
 
 
-def _unpack(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def unpack(site: Site, x: Positions) -> list[Positions]:
+    """UNPACK along any axis"""
     axis = site.option("axis")
     return [np.take(x, k, axis) for k in range(x.shape[axis])]
 
 
-def _gather(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def gather(site: Site, x: Positions) -> list[Positions]:
+    """GATHER by constant indices along any axis"""
     if site.option("batchDims"):
         raise Unsupported("a gather by batch")
     indices, axis = site.constant(1).astype(np.int64), site.option("axis")
@@ -108,52 +143,44 @@ def _gather(site: Site, x: Positions) -> list[Positions]:
     return [np.take(x, indices, axis)]
 
 
-def _mirror_pad(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def mirror_pad(site: Site, x: Positions) -> list[Positions]:
+    """MIRROR_PAD, by resampling"""
     return [np.pad(x, site.constant(1).astype(np.int64), mode="symmetric" if site.option("mode") else "reflect")]
 
 
-def _reverse(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def reverse(site: Site, x: Positions) -> list[Positions]:
+    """REVERSE_V2 along any axes"""
     return [np.flip(x, tuple(site.constant(1).reshape(-1).tolist()))]
 
 
-def _tile(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def tile(site: Site, x: Positions) -> list[Positions]:
+    """TILE along any axes"""
     return [np.tile(x, site.constant(1).reshape(-1).tolist())]
 
 
-def _broadcast(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def broadcast_to(site: Site, x: Positions) -> list[Positions]:
+    """BROADCAST_TO along any axes"""
     return [np.broadcast_to(x, tuple(site.constant(1).reshape(-1).tolist()))]
 
 
-def _space_to_depth(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def space_to_depth(site: Site, x: Positions) -> list[Positions]:
+    """SPACE_TO_DEPTH, as a convolution"""
     n, h, w, c = x.shape
     b = site.option("blockSize")
     return [x.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, h // b, w // b, -1)]
 
 
-def _depth_to_space(site: Site, x: Positions) -> list[Positions]:
+@_moving
+def depth_to_space(site: Site, x: Positions) -> list[Positions]:
+    """DEPTH_TO_SPACE: a transposed convolution that chooses channels"""
     n, h, w, c = x.shape
     b = site.option("blockSize")
     return [x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5).reshape(n, h * b, w * b, -1)]
-
-
-def _moving(
-    positions: Callable[[Site, Positions], list[Positions]], at: int, doc: str
-) -> Callable[[Site], Sequence[str | View | Rearranged]]:
-    """The rule of an operator that moves the elements of operand ``at``."""
-
-    def rule(site: Site) -> Sequence[str | View | Rearranged]:
-        tensor, results = site.tensor(at), [site.file.tensors[t] for t in site.op.outputs]
-        if {tensor.dtype, *(t.dtype for t in results)} not in ({"int8"}, {"uint8"}):
-            raise Unsupported(f"a tensor of type {tensor.dtype or 'unknown'}")
-        x = site.pixels(at)
-        found = positions(site, np.arange(int(np.prod(tensor.shape))).reshape(tensor.shape))
-        _compare(site, [at], found)
-        site.report_exact(x.shape[3])
-        shapes = [site.values.held_shape(t.index) for t in results]
-        return [_held(site, t.index, x, p, s) for t, p, s in zip(results, found, shapes, strict=True)]
-
-    rule.__doc__ = doc
-    return rule
 
 
 def _held(site: Site, key: int, x: Operand, positions: Positions, shape: tuple[int, ...]) -> View | Rearranged:
@@ -204,21 +231,3 @@ def _compare(site: Site, read: list[int], found: list[Positions]) -> None:
         for positions, result in zip(found, run([values[t.index].view(t.dtype) for t in given]), strict=True):
             if positions.shape != result.shape or (x[positions] != result.view(np.uint8)).any():
                 raise Unsupported("elements that go to other places than is known of LiteRT's kernel")
-
-
-RULES: dict[str, Callable[[Site], Sequence[str | View | Rearranged]]] = {
-    "BROADCAST_TO": _moving(_broadcast, 0, "BROADCAST_TO along any axes"),
-    "DEPTH_TO_SPACE": _moving(_depth_to_space, 0, "DEPTH_TO_SPACE: a transposed convolution that chooses channels"),
-    "GATHER": _moving(_gather, 0, "GATHER by constant indices along any axis"),
-    "MIRROR_PAD": _moving(_mirror_pad, 0, "MIRROR_PAD, by resampling"),
-    "PACK": pack,
-    "REVERSE_V2": _moving(_reverse, 0, "REVERSE_V2 along any axes"),
-    "SLICE": _moving(_slice, 0, "SLICE along any axes"),
-    "SPACE_TO_DEPTH": _moving(_space_to_depth, 0, "SPACE_TO_DEPTH, as a convolution"),
-    "SPLIT": _moving(_split, 1, "SPLIT along any axis"),
-    "SPLIT_V": _moving(_split_v, 0, "SPLIT_V along any axis"),
-    "STRIDED_SLICE": _moving(_strided_slice, 0, "STRIDED_SLICE along any axes"),
-    "TILE": _moving(_tile, 0, "TILE along any axes"),
-    "TRANSPOSE": transpose,
-    "UNPACK": _moving(_unpack, 0, "UNPACK along any axis"),
-}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,13 +92,3 @@ def prelu(site: Site) -> str:
     """PRELU with a slope per channel"""
     site.same_kind(0, 1)
     return pairwise.leaky(site, site.pixels(0), *_numbers(site, 1), site.output())
-
-
-RULES: dict[str, Callable[[Site], str]] = {
-    "ADD": add,
-    "MAXIMUM": extreme,
-    "MINIMUM": extreme,
-    "MUL": multiply,
-    "PRELU": prelu,
-    "SUB": add,
-}

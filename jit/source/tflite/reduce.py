@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -109,11 +108,3 @@ def greatest(site: Site) -> list[str | View | Rearranged]:
 def least(site: Site) -> list[str | View | Rearranged]:
     """REDUCE_MIN over rows, columns and channels"""
     return _extreme(site, least=True)
-
-
-RULES: dict[str, Callable[[Site], list[str | View | Rearranged]]] = {
-    "MEAN": mean,
-    "REDUCE_MAX": greatest,
-    "REDUCE_MIN": least,
-    "SUM": total,
-}

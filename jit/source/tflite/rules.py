@@ -1,8 +1,8 @@
-"""Every operator of TFLite that has an exact integer form: its rule gives the graph tensor with the result."""
+"""Pools, reshapes, padding, joins and changes of scale: each rule gives the graph tensor with the result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,13 +14,12 @@ from tilewright.jit.layers.moves import choose, joined
 from tilewright.jit.layers.pool import Window
 from tilewright.jit.numbers.float_tables import fit
 from tilewright.jit.numbers.scales import NotRepresentable
-from tilewright.jit.source.tflite import moves, pairwise, reduce, resample, tables
-from tilewright.jit.source.tflite.lstm import lstm
-from tilewright.jit.source.tflite.matmul import batch_matmul, product_of_rows
-from tilewright.jit.source.tflite.site import NONE, RELU, RELU6, RELU_N1_TO_1, Site
-from tilewright.jit.source.tflite.svdf import svdf
-from tilewright.jit.source.tflite.weighted import conv_2d, depthwise_conv_2d, fully_connected, same_padding
+from tilewright.jit.source.tflite import moves, tables
+from tilewright.jit.source.tflite.matmul import product_of_rows
+from tilewright.jit.source.tflite.site import NONE, Site
+from tilewright.jit.source.tflite.weighted import fully_connected, same_padding
 from tilewright.jit.source.values import Rearranged, View
+from tilewright.runtime.litert.schema import schema
 
 
 def _window(site: Site, x: Operand) -> Window:
@@ -141,17 +140,14 @@ def quantize(site: Site) -> str:
         return tables.table(site)
 
 
-def activation(kind: int) -> Callable[[Site], str]:
-    """RELU and its kin as operators of their own."""
-
-    def rule(site: Site) -> str:
-        site.same_kind(0)
-        try:
-            return elementwise.requantize(site, site.pixels(0), site.output(kind), float_ratio=True)
-        except NotRepresentable:
-            return tables.table(site)
-
-    return rule
+def activation(site: Site) -> str:
+    """RELU, RELU6 and RELU_N1_TO_1."""
+    site.same_kind(0)
+    kind = getattr(schema().ActivationFunctionType, site.op.kind)
+    try:
+        return elementwise.requantize(site, site.pixels(0), site.output(kind), float_ratio=True)
+    except NotRepresentable:
+        return tables.table(site)
 
 
 def any_fully_connected(site: Site) -> str:
@@ -167,33 +163,3 @@ def softmax(site: Site) -> str:
     if beta is None:
         raise Unsupported("no option beta")
     return elementwise.softmax(site, x, site.result.quantisation(), float(np.float32(beta)))
-
-
-RULES: dict[str, Callable[[Site], str | Sequence[str | View | Rearranged]]] = {
-    **dict.fromkeys((*tables.FUNCTIONS, *tables.OF_A_NUMBER), tables.table),
-    **pairwise.RULES,
-    **moves.RULES,
-    **reduce.RULES,
-    "AVERAGE_POOL_2D": average_pool_2d,
-    "BATCH_MATMUL": batch_matmul,
-    "CONCATENATION": concatenation,
-    "CONV_2D": conv_2d,
-    "DEPTHWISE_CONV_2D": depthwise_conv_2d,
-    "EXPAND_DIMS": reshape,
-    "FULLY_CONNECTED": any_fully_connected,
-    "MAX_POOL_2D": max_pool_2d,
-    "PAD": pad,
-    "PADV2": pad,
-    "QUANTIZE": quantize,
-    "RELU": activation(RELU),
-    "RELU6": activation(RELU6),
-    "RELU_N1_TO_1": activation(RELU_N1_TO_1),
-    "RESHAPE": reshape,
-    "RESIZE_BILINEAR": resample.resize,
-    "RESIZE_NEAREST_NEIGHBOR": resample.resize,
-    "SOFTMAX": softmax,
-    "SQUEEZE": reshape,
-    "SVDF": svdf,
-    "TRANSPOSE_CONV": resample.transpose_conv,
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm,
-}

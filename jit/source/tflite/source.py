@@ -15,7 +15,7 @@ from tilewright.jit.exactness import LayerExactness
 from tilewright.jit.graph import DequantizeFloat, Interpreted, QuantizeFloat
 from tilewright.jit.layers.builder import LITERT, GraphBuilder, Quantisation
 from tilewright.jit.source.base import Built, Source, SourceOperator
-from tilewright.jit.source.macs import TFLITE, count_macs
+from tilewright.jit.source.operators import tflite_row
 from tilewright.jit.source.sizes import refuse_huge
 from tilewright.jit.source.tflite import dilation
 from tilewright.jit.source.tflite.batch import take_one_image
@@ -24,7 +24,6 @@ from tilewright.jit.source.tflite.file import File, Operator, Tensor
 from tilewright.jit.source.tflite.fold import fold
 from tilewright.jit.source.tflite.images import by_image, listed
 from tilewright.jit.source.tflite.indices import limits
-from tilewright.jit.source.tflite.rules import RULES
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.tflite.state import states_of
 from tilewright.jit.source.values import FileTensor, Rearranged, Values, View, by_name, without_dead
@@ -106,7 +105,7 @@ class TfliteSource(Source):
 
     def _source_operator(self, op: Operator) -> SourceOperator:
         shapes = [self.file.tensors[i].shape if i >= 0 else () for i in (*op.inputs, *op.outputs[:1])]
-        macs = count_macs(TFLITE, op.kind, shapes[: len(op.inputs)], shapes[-1] if op.outputs else None)
+        macs = tflite_row(op.kind).count_macs(shapes[: len(op.inputs)], shapes[-1] if op.outputs else None)
         title = self.file.tensors[op.outputs[0]].name if op.outputs else ""
         return SourceOperator(op.index, f"op{op.index:03d}_{op.kind}", op.kind, macs, title)
 
@@ -156,10 +155,10 @@ class TfliteSource(Source):
     def _lower(self, op: Operator, name: str, values: Values) -> str:
         if op.kind in ("QUANTIZE", "DEQUANTIZE") and (tensor := self._edge(op, name, values)) is not None:
             return tensor
-        rule = RULES.get(op.kind)
-        if rule is None:
+        row = tflite_row(op.kind)
+        if not row.rule:
             raise Unsupported(f"{op.custom or op.kind} has no exact integer form on the accelerator")
-        site = self._site(op, name, values, (op.index,))
+        rule, site = row.find(row.rule), self._site(op, name, values, (op.index,))
         noted = len(values.builder.exactness)
         try:
             made = listed(rule(site))

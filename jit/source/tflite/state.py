@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tilewright.jit.source.operators import tflite_row
 from tilewright.jit.source.tflite.file import File, Operator
-
-_RANDOM = ("RANDOM", "MULTINOMIAL")  #: whose kernels keep the state of a generator
 
 
 def states_of(file: File, op: Operator) -> tuple[str, ...]:
@@ -16,14 +15,14 @@ def states_of(file: File, op: Operator) -> tuple[str, ...]:
     handles = {t: _name(other) for other in file.operators if other.kind == "VAR_HANDLE" for t in other.outputs}
     found = [handles[t] for t in op.inputs if t in handles]
     found += [f"tensor {t}" for t in op.inputs if t >= 0 and file.tensors[t].variable]
-    if op.kind.startswith(_RANDOM):
+    if tflite_row(op.kind).family == "random":  # whose kernel keeps the state of a generator
         found.append(f"generator of operator {op.index}")
     for index in _run_by(file, op.options, set()):
         subgraph = file.model.subgraphs[index]
         operators, tensors = subgraph.operators or [], subgraph.tensors or []
         inside = [other for other in operators if file.kinds[other.opcodeIndex] == "VAR_HANDLE"]
         found += [_name(other) for other in inside]
-        random = any(file.kinds[other.opcodeIndex].startswith(_RANDOM) for other in operators)
+        random = any(tflite_row(file.kinds[other.opcodeIndex]).family == "random" for other in operators)
         if random or any(tensor.isVariable for tensor in tensors):
             found.append(f"subgraph {index}")
     return tuple(dict.fromkeys(found))

@@ -11,13 +11,6 @@ from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.runtime import interpreters
 
-#: of one tensor; those that the reference kernels have of int8, or LiteRT's only ones
-FUNCTIONS = (
-    "ABS", "ELU", "EXP", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOG", "LOGISTIC", "NEG", "RELU_0_TO_1", "RSQRT", "SQRT",
-    "TANH",
-)  # fmt: skip
-OF_A_NUMBER = ("DIV", "FLOOR_DIV", "FLOOR_MOD", "SQUARED_DIFFERENCE")  #: of a tensor and a constant number
-
 
 def varying(site: Site) -> int:
     """The position of the only input that is no constant. Raises Unsupported unless all others are single numbers."""

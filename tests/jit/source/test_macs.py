@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.fuzz import OnnxNet, TfliteNet, draw_network
 from tests.fuzz.recipe import build
 from tilewright.jit.source import open_source
-from tilewright.jit.source.macs import ONNX, TFLITE, count_macs
+from tilewright.jit.source.operators import onnx_row, tflite_row
 
 MICROSOFT = "com.microsoft"
 
@@ -73,14 +73,14 @@ def test_random_networks(source: str, tmp_path: Path) -> None:
 def test_products_of_matrices_and_vectors(
     left: tuple[int, ...], right: tuple[int, ...], output: tuple[int, ...], wanted: int
 ) -> None:
-    assert count_macs(ONNX, "MatMul", [left, right], output) == wanted
-    assert count_macs(ONNX, "QLinearMatMul", [left, (), (), right, (), (), (), ()], output) == wanted
+    assert onnx_row("MatMul").count_macs([left, right], output) == wanted
+    assert onnx_row("QLinearMatMul").count_macs([left, (), (), right, (), (), (), ()], output) == wanted
 
 
 def test_what_cannot_be_counted_is_zero() -> None:
-    assert count_macs(TFLITE, "ADD", [(1, 2), (1, 2)], (1, 2)) == 0
-    assert count_macs(TFLITE, "CONV_2D", [(1, 4, 4, 3)], (1, 4, 4, 8)) == 0
-    assert count_macs(ONNX, "Conv", [None, None], None) == 0
+    assert tflite_row("ADD").count_macs([(1, 2), (1, 2)], (1, 2)) == 0
+    assert tflite_row("CONV_2D").count_macs([(1, 4, 4, 3)], (1, 4, 4, 8)) == 0
+    assert onnx_row("Conv").count_macs([None, None], None) == 0
 
 
 def _model(path: Path, nodes: list[Any], constants: dict[str, Any], shape: list[int], opset: int = 17) -> Path:
@@ -147,5 +147,5 @@ def test_kernels_of_onnx_runtime_are_counted(tmp_path: Path, turned: int) -> Non
 
 
 def test_nothing_is_counted_of_shapes_that_are_not_known() -> None:
-    assert count_macs(ONNX, "Conv", [(1, 3, 8, 8), None], (1, 8, 6, 6)) == 0
-    assert count_macs(ONNX, "Conv", [(1, 3, 8, 8), (8, 3, 3, 3), ()], (1, 8, 6, 6)) == 8 * 36 * 27
+    assert onnx_row("Conv").count_macs([(1, 3, 8, 8), None], (1, 8, 6, 6)) == 0
+    assert onnx_row("Conv").count_macs([(1, 3, 8, 8), (8, 3, 3, 3), ()], (1, 8, 6, 6)) == 8 * 36 * 27

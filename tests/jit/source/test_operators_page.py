@@ -14,12 +14,8 @@ from tests.jit.source.test_tflite_source import POOL, assert_equal, conv, places
 from tests.jit.source.test_tflite_tables import OPTIONS, function
 from tests.jit.tflite_models import NONE, SAME, TfliteBuilder
 from tilewright import pages
-from tilewright.jit.source.onnx import elements, functions, integer, quantised, real_rules
-from tilewright.jit.source.onnx import reduce as onnx_reduce
-from tilewright.jit.source.operators_page import ONNX, PAGE, TFLITE, blocks
-from tilewright.jit.source.tflite import dilation, moves, pairwise, reduce
-from tilewright.jit.source.tflite.rules import RULES
-from tilewright.jit.source.tflite.tables import FUNCTIONS, OF_A_NUMBER
+from tilewright.jit.source.operators import ONNX, TFLITE, tflite_row
+from tilewright.jit.source.operators_page import COSTS, PAGE, blocks, on_accelerator
 
 SHAPE = [1, 6, 6, 8]
 
@@ -27,16 +23,17 @@ SHAPE = [1, 6, 6, 8]
 def apply(b: TfliteBuilder, kind: str, x: int) -> int:
     """The operator on an image of :data:`SHAPE`, as its scale and shape go on best."""
     same = b.tensor(SHAPE, 0.09, 4)
-    if kind in FUNCTIONS or kind in ("RELU", "RELU6", "RELU_N1_TO_1"):
+    row = tflite_row(kind)
+    if row.elementwise == 1 and kind != "QUANTIZE":
         return function(b, kind, x)
     if kind == "QUANTIZE":
         return b.op(kind, [x], b.tensor(SHAPE, 0.11, -7), "QuantizeOptions")
     if kind == "PRELU":
         slopes = b.tensor([1, 1, 8], 0.02, 0, data=np.arange(-4, 4, dtype=np.int8).reshape(1, 1, 8))
         return b.op(kind, [x, slopes], same)
-    if kind in pairwise.RULES:
+    if row.elementwise == 2 and row.family != "table":
         return b.op(kind, [x, conv(b, x, 8, SHAPE, 0.09)], same, OPTIONS.get(kind, ""))
-    if kind in OF_A_NUMBER:
+    if row.elementwise == 2:
         return b.op(kind, [x, b.tensor([1], 0.09, 4, data=np.array([37], np.int8))], same, OPTIONS.get(kind, ""))
     if kind.startswith("RESIZE"):
         size = b.constant(np.array([12, 12], np.int32))
@@ -49,7 +46,7 @@ def apply(b: TfliteBuilder, kind: str, x: int) -> int:
         return b.op(
             kind, [x, widths, *extra], b.tensor([1, 8, 8, 8], 0.09, 4), f"{kind.title()}Options".replace("v", "V")
         )
-    if kind in reduce.RULES:
+    if row.batch == "axes":
         axes = b.constant(np.array([1, 2], np.int32))
         return b.op(kind, [x, axes], b.tensor([1, 1, 1, 8], 0.09, 4), "ReducerOptions", KeepDims=True)
     if kind == "SOFTMAX":
@@ -94,35 +91,32 @@ def recurrent(kind: str, path: Path) -> Path:
     return net.save(path, [net.lstm(net.input((1, 6, 8)), 8) if kind != "SVDF" else net.svdf(net.input((1, 8)), 8)])
 
 
-@pytest.mark.parametrize("kind", sorted(RULES))
+@pytest.mark.parametrize("kind", sorted(name for name, row in TFLITE.items() if row.rule))
 def test_a_model_with_the_operator_runs_it_where_the_page_says(kind: str, tmp_path: Path) -> None:
     b = TfliteBuilder(seed=3)
     x = b.tensor([1, 6, 6, 4], 0.04, -3)
     y = conv(b, x, 8, SHAPE)
     if kind in ("LOG", "RSQRT", "SQRT"):
         b.tensors[y]["zero_point"] = -128  # LiteRT refuses negative numbers
-    if kind in moves.RULES or kind == "CONCATENATION":
+    if TFLITE[kind].family in ("move", "block", "transpose", "concatenation"):
         b = TfliteBuilder(seed=3)
         x = b.tensor([1, 6, 8, 4], 0.04, -3)
         form = next(form for form in (*KINDS, "TRANSPOSE 0312") if form.split()[0] == kind)
         results = moved(b, form, conv(b, x, 12, [1, 6, 8]))
     else:
-        results = [apply(b, kind, y)] if TFLITE[kind] not in ("recurrent", "svdf") else []
+        results = [apply(b, kind, y)] if TFLITE[kind].family not in ("recurrent", "svdf") else []
     path = b.save(tmp_path / "m.tflite", [x], results) if results else recurrent(kind, tmp_path / "m.tflite")
     artifact = assert_equal(path, config="pynq-z2", count=1)
     if kind == "SUM":  # of int8 it is the interpreter's
         assert places(artifact)[kind] == "interpreter"
         return
-    others = {"host": {"host"}, "arranged": {"none", "host"}, "view": {"none", "host", "accelerator"}}
-    wanted = others.get(TFLITE[kind], {"accelerator"})
+    others = {"softmax": {"host"}, "transpose": {"none", "host"}, "view": {"none", "host", "accelerator"}}
+    wanted = others.get(TFLITE[kind].family, {"accelerator"})
     assert places(artifact)[kind] in wanted
 
 
 def test_every_rule_has_a_cost_and_every_cost_a_rule() -> None:
-    assert set(TFLITE) == {*RULES, dilation.DEAL, dilation.GATHER}
-    assert set(ONNX) == {
-        *real_rules.RULES, *quantised.RULES, *integer.RULES, *functions.KINDS, *elements.KINDS, *onnx_reduce.EXTREMES
-    }  # fmt: skip
+    assert {row.family for rows in (TFLITE, ONNX) for row in on_accelerator(rows).values()} == set(COSTS)
 
 
 def test_the_page_is_up_to_date() -> None:

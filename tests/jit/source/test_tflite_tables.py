@@ -12,10 +12,13 @@ import tilewright as tw
 from tests.jit.source.test_tflite_source import assert_equal, conv, places
 from tests.jit.tflite_models import TfliteBuilder, litert
 from tilewright.jit.importer import import_model
+from tilewright.jit.source.operators import TFLITE
 from tilewright.jit.source.tflite import tables
-from tilewright.jit.source.tflite.tables import FUNCTIONS, OF_A_NUMBER
 from tilewright.runtime.steps import ConstantStep
 
+TABLES = {name: row.elementwise for name, row in TFLITE.items() if row.rule == "tables:table"}
+FUNCTIONS = [name for name, operands in TABLES.items() if operands == 1]
+OF_A_NUMBER = [name for name, operands in TABLES.items() if operands == 2]
 FIXED = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}  #: scale and zero point that LiteRT asks for
 OPTIONS = {
     "LEAKY_RELU": "LeakyReluOptions", "HARD_SWISH": "HardSwishOptions", "ADD": "AddOptions", "MUL": "MulOptions",
