@@ -1,19 +1,21 @@
-"""The operators of Relax that ONNX has too: one row each says with which operator and attributes.
+"""How the operators of Relax are written as those of ONNX beside which they stand in the table of operators.
 
-A row writes a call into a model. It raises Unsupported where ONNX, or ONNX Runtime, has no such form.
+What is written raises Unsupported where ONNX, or ONNX Runtime, has no such form. Operators that no function here names
+have the same operands in both.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.model import Call, Row
+from tilewright.jit.source.operators import RELAX
 
 _REAL = ("float32",)
 _NUMBERS = ("float32", "int32", "int64")
@@ -22,18 +24,28 @@ _COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel
 _METHODS = {"nearest_neighbor": "nearest", "linear": "linear", "cubic": "cubic"}
 
 
-def _row(
-    kind: str, types: Sequence[str] = _REAL, attributes: Callable[[Any], dict[str, Any]] = lambda attrs: {}
-) -> Row:
-    """An operator with the same operands; ``attributes`` are made of those of the call."""
-    return types, lambda call: call.emit(kind, call.names(), **attributes(call.attrs))
+_Write = TypeVar("_Write", bound=Callable[[Call], str | list[str]])
+#: Relax operator -> (the element types that its operands may have, how it is written)
+ROWS: dict[str, Row] = {}
 
 
+def _writes(*names: str, types: Sequence[str] = _REAL) -> Callable[[_Write], _Write]:
+    """What the function below writes."""
+
+    def noted(write: _Write) -> _Write:
+        ROWS.update(dict.fromkeys(names, (types, write)))
+        return write
+
+    return noted
+
+
+@_writes("quantize", types=_STORED)
 def _quantize(call: Call) -> str:
     call.require(call.arguments[:1], _REAL)
     return call.emit("QuantizeLinear", [call.name(0), *call.scale_and_zero(call.dtype)], **call.axis())
 
 
+@_writes("dequantize", types=_STORED)
 def _dequantize(call: Call) -> str:
     if call.dtype != "float32":
         raise Unsupported(f"real numbers of type {call.dtype}")
@@ -41,6 +53,7 @@ def _dequantize(call: Call) -> str:
     return call.emit("DequantizeLinear", [call.name(0), *call.scale_and_zero(source)], **call.axis())
 
 
+@_writes("clip", types=("float32", "int8", "uint8"))
 def _clip(call: Call) -> str:
     low, high = (compat.number(bound) for bound in call.arguments[1:3])
     if math.isnan(low) or math.isnan(high) or low > high:
@@ -53,11 +66,13 @@ def _clip(call: Call) -> str:
     return call.emit("Clip", [call.name(0), *(call.constant(np.array(b, call.dtype)) for b in (low, high))])
 
 
+@_writes("nn.conv1d", "nn.conv2d")
 def _conv(call: Call) -> str:
     """A convolution of any layout, with the bias that its only reader adds."""
     return _weighted(call, "Conv", "OI")
 
 
+@_writes("nn.conv2d_transpose")
 def _conv_transpose(call: Call) -> str:
     return _weighted(call, "ConvTranspose", "IO", output_padding=list(compat.ints(call.attrs.output_padding)))
 
@@ -75,6 +90,7 @@ def _weighted(call: Call, kind: str, weights: str, **more: Any) -> str:
     return call.from_layout(result, layout, str(attrs.data_layout))
 
 
+@_writes("nn.max_pool1d", "nn.max_pool2d", "nn.avg_pool1d", "nn.avg_pool2d", types=_STORED)
 def _pool(call: Call) -> str:
     attrs, average = call.attrs, "avg_pool" in call.operator
     call.require(call.arguments[:1], _REAL if average else ("float32", "int8", "uint8"))
@@ -102,34 +118,50 @@ def _refuse_reaching(call: Call, window: dict[str, Any], axes: Sequence[int]) ->
             raise Unsupported("pooling in ceil mode with windows that reach past the padding")
 
 
+@_writes("matmul")
 def _matmul(call: Call) -> str:
     bias = call.bias()
     return call.emit("Gemm", [*call.names(), *bias]) if bias else call.emit("MatMul", call.names())
 
 
-def _reduce(kind: str, types: Sequence[str]) -> Row:
-    def write(call: Call) -> str:
-        axes = [] if call.attrs.axis is None else [call.constant(np.array(compat.ints(call.attrs.axis), np.int64))]
-        return call.emit(kind, [call.name(0), *axes], keepdims=int(call.attrs.keepdims))
+@_writes("mean")
+@_writes("sum", types=_NUMBERS)
+@_writes("max", "min", types=_STORED[:-1])
+def _reduce(call: Call) -> str:
+    axes = [] if call.attrs.axis is None else [call.constant(np.array(compat.ints(call.attrs.axis), np.int64))]
+    return call.emit(_kind(call), [call.name(0), *axes], keepdims=int(call.attrs.keepdims))
 
-    return types, write
 
-
-def _shaped(kind: str) -> Row:
+@_writes("reshape", "squeeze", "expand_dims", "flatten", "broadcast_to", types=_STORED)
+def _shaped(call: Call) -> str:
     """A reshape by whatever name, or an expansion: its result has the shape that Relax says."""
-    return _STORED, lambda call: call.emit(kind, [call.name(0), call.constant(np.array(call.shape, np.int64))])
+    kind = "Expand" if _kind(call) == "Expand" else "Reshape"
+    return call.emit(kind, [call.name(0), call.constant(np.array(call.shape, np.int64))])
 
 
-def _softmax(kind: str) -> Row:
-    return _row(kind, _REAL, lambda attrs: {"axis": int(attrs.axis)})
+@_writes("nn.softmax", "nn.log_softmax")
+def _softmax(call: Call) -> str:
+    return call.emit(_kind(call), call.names(), axis=int(call.attrs.axis))
 
 
+@_writes("nn.leakyrelu")
+def _leaky_relu(call: Call) -> str:
+    return call.emit("LeakyRelu", call.names(), alpha=float(call.attrs.alpha))
+
+
+@_writes("nn.gelu_tanh")
+def _gelu(call: Call) -> str:
+    return call.emit("Gelu", call.names(), approximate="tanh")
+
+
+@_writes("concat", types=_STORED)
 def _concat(call: Call) -> str:
     if call.attrs.axis is None:
         raise Unsupported("a concatenation of flattened tensors")
     return call.emit("Concat", call.elements(0), axis=int(call.attrs.axis))
 
 
+@_writes("split", types=_STORED)
 def _split(call: Call) -> list[str]:
     axis, cuts = int(call.attrs.axis), call.attrs.indices_or_sections
     size = compat.shape(call.arguments[0])[axis]
@@ -144,22 +176,26 @@ def _split(call: Call) -> list[str]:
     return call.emit_several("Split", [call.name(0), sizes], len(places) - 1, axis=axis)
 
 
+@_writes("strided_slice", types=_STORED)
 def _slice(call: Call) -> str:
     axes, begins, ends, *strides = (np.array(compat.integers(a), np.int64) for a in call.arguments[1:])
     steps = strides[0] if strides else np.ones_like(axes)
     return call.emit("Slice", [call.name(0), *(call.constant(a) for a in (begins, ends, axes, steps))])
 
 
+@_writes("take", types=_STORED)
 def _take(call: Call) -> str:
     if call.attrs.axis is None or str(call.attrs.mode) == "clip":
         raise Unsupported("an index into a flattened tensor, or one that is clamped")
     return call.emit("Gather", call.names(), axis=int(call.attrs.axis))
 
 
+@_writes("permute_dims", types=_STORED)
 def _transpose(call: Call) -> str:
     return call.emit("Transpose", [call.name(0)], perm=list(compat.permutation(call.expr)))
 
 
+@_writes("nn.pad", types=("float32", "int8", "uint8"))
 def _pad(call: Call) -> str:
     attrs, width = call.attrs, compat.ints(call.attrs.pad_width)
     value, mode = float(attrs.pad_value), str(attrs.pad_mode)
@@ -173,6 +209,7 @@ def _pad(call: Call) -> str:
     return call.emit("Pad", [call.name(0), pads, call.constant(np.array(value).astype(call.dtype))], mode=mode)
 
 
+@_writes("nn.layer_norm")
 def _layer_norm(call: Call) -> str:
     attrs, rank = call.attrs, len(call.shape)
     axes = sorted(axis % rank for axis in compat.ints(attrs.axes))
@@ -181,6 +218,7 @@ def _layer_norm(call: Call) -> str:
     return call.emit("LayerNormalization", call.names(), axis=axes[0], epsilon=float(attrs.epsilon))
 
 
+@_writes("image.resize2d", types=("float32", "int8", "uint8"))
 def _resize(call: Call) -> str:
     attrs, given = call.attrs, str(call.attrs.layout)
     mode, coordinates = str(attrs.method), str(attrs.coordinate_transformation_mode)
@@ -196,86 +234,37 @@ def _resize(call: Call) -> str:
     return call.from_layout(result, "NCHW", given)
 
 
+@_writes("nn.silu")
 def _silu(call: Call) -> str:
     return call.emit("Mul", [call.name(0), call.emit("Sigmoid", call.names())])
 
 
+@_writes("rsqrt")
 def _rsqrt(call: Call) -> str:
     return call.emit("Reciprocal", [call.emit("Sqrt", call.names())])
 
 
+@_writes("shape_of", types=_STORED)
 def _shape_of(call: Call) -> str:
     return call.constant(np.array(compat.shape(call.arguments[0]), np.int64))
 
 
-#: Relax operator -> (the element types that its operands may have, how it is written)
-ROWS: dict[str, Row] = {
-    "quantize": (_STORED, _quantize),
-    "dequantize": (_STORED, _dequantize),
-    "add": _row("Add", _NUMBERS),
-    "subtract": _row("Sub", _NUMBERS),
-    "multiply": _row("Mul", _NUMBERS),
-    "divide": _row("Div"),
-    "power": _row("Pow"),
-    "maximum": _row("Max", _NUMBERS),
-    "minimum": _row("Min", _NUMBERS),
-    "less": _row("Less", _NUMBERS),
-    "less_equal": _row("LessOrEqual", _NUMBERS),
-    "greater": _row("Greater", _NUMBERS),
-    "greater_equal": _row("GreaterOrEqual", _NUMBERS),
-    "equal": _row("Equal", _NUMBERS),
-    "where": _row("Where", ("bool", *_NUMBERS)),
-    "abs": _row("Abs"),
-    "negative": _row("Neg"),
-    "exp": _row("Exp"),
-    "log": _row("Log"),
-    "sqrt": _row("Sqrt"),
-    "rsqrt": (_REAL, _rsqrt),
-    "erf": _row("Erf"),
-    "floor": _row("Floor"),
-    "ceil": _row("Ceil"),
-    "round": _row("Round"),
-    "sign": _row("Sign"),
-    "sin": _row("Sin"),
-    "cos": _row("Cos"),
-    "sinh": _row("Sinh"),
-    "cosh": _row("Cosh"),
-    "tanh": _row("Tanh"),
-    "sigmoid": _row("Sigmoid"),
-    "clip": (("float32", "int8", "uint8"), _clip),
-    "nn.relu": _row("Relu"),
-    "nn.leakyrelu": _row("LeakyRelu", _REAL, lambda attrs: {"alpha": float(attrs.alpha)}),
-    "nn.softplus": _row("Softplus"),
-    "nn.silu": (_REAL, _silu),
-    "nn.gelu": _row("Gelu"),
-    "nn.gelu_tanh": _row("Gelu", _REAL, lambda attrs: {"approximate": "tanh"}),
-    "nn.softmax": _softmax("Softmax"),
-    "nn.log_softmax": _softmax("LogSoftmax"),
-    "nn.layer_norm": (_REAL, _layer_norm),
-    "nn.conv1d": (_REAL, _conv),
-    "nn.conv2d": (_REAL, _conv),
-    "nn.conv2d_transpose": (_REAL, _conv_transpose),
-    "nn.max_pool1d": (_STORED, _pool),
-    "nn.max_pool2d": (_STORED, _pool),
-    "nn.avg_pool1d": (_STORED, _pool),
-    "nn.avg_pool2d": (_STORED, _pool),
-    "matmul": (_REAL, _matmul),
-    "mean": _reduce("ReduceMean", _REAL),
-    "sum": _reduce("ReduceSum", _NUMBERS),
-    "max": _reduce("ReduceMax", _STORED[:-1]),
-    "min": _reduce("ReduceMin", _STORED[:-1]),
-    "reshape": _shaped("Reshape"),
-    "squeeze": _shaped("Reshape"),
-    "expand_dims": _shaped("Reshape"),
-    "flatten": _shaped("Reshape"),
-    "broadcast_to": _shaped("Expand"),
-    "permute_dims": (_STORED, _transpose),
-    "concat": (_STORED, _concat),
-    "split": (_STORED, _split),
-    "strided_slice": (_STORED, _slice),
-    "take": (_STORED, _take),
-    "nn.pad": (("float32", "int8", "uint8"), _pad),
-    "image.resize2d": (("float32", "int8", "uint8"), _resize),
-    "shape_of": (_STORED, _shape_of),
-    "shape_to_tensor": (_STORED, lambda call: call.name(0)),
-}
+@_writes("shape_to_tensor", types=_STORED)
+def _shape_to_tensor(call: Call) -> str:
+    return call.name(0)
+
+
+def _kind(call: Call) -> str:
+    """The operator of ONNX in the call's row."""
+    return RELAX[call.operator.removeprefix("relax.")].name
+
+
+def _plain(call: Call) -> str:
+    """An operator with the same operands."""
+    return call.emit(_kind(call), call.names())
+
+
+for _name, _known in RELAX.items():
+    if _name not in ROWS:
+        _types = (*("bool",) * (_name == "where"), *_NUMBERS) if _known.integers else _REAL
+        ROWS[_name] = _types, _plain

@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
+from tilewright.jit.relax import operators as relax
 from tilewright.jit.source import macs
 from tilewright.jit.source.operator_row import OperatorRow
-from tilewright.jit.source.operators import ONNX, OPERATORS, TFLITE
+from tilewright.jit.source.operators import ONNX, OPERATORS, RELAX, TFLITE
 from tilewright.runtime.litert.schema import schema
 
 NAMED = [*TFLITE.values(), *ONNX.values()]
@@ -47,6 +48,11 @@ def test_rules_that_need_an_activation_have_one() -> None:
             assert "x" in row.operands, row
         if row.macs:
             assert "w" in row.operands, row
+
+
+def test_every_operator_of_relax_that_is_written_stands_in_the_table_and_the_other_way_round() -> None:
+    assert relax.ROWS.keys() == RELAX.keys()
+    assert sum(len(row.relax.split()) for row in OPERATORS) == len(RELAX)
 
 
 def test_texts_of_both_formats_are_taken_apart() -> None:
