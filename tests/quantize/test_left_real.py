@@ -14,7 +14,9 @@ import tilewright as tw
 from tests.quantize.test_gemms import kept
 from tests.quantize.test_runtime_takes import model, normal
 from tilewright.quantize import quantize_file
+from tilewright.quantize.left_real import left_real
 from tilewright.quantize.onnx_runtime import OnnxQuantiser, read_float
+from tilewright.quantize.operators import Operator
 
 LOW = float(np.finfo(np.float32).min)
 
@@ -186,3 +188,22 @@ def test_a_preparation_that_computes_something_else(tmp_path: Path, monkeypatch:
     with pytest.raises(tw.TilewrightError, match="output 'y' is another one, with noise at 20.0 dB; export it again"):
         quantize_file(path, tmp_path / "x.npy")
     assert read_float(path).graph.node[0].op_type == "Gemm"
+
+
+@pytest.mark.parametrize(
+    ("move", "softmax"),
+    [("Split", "Softmax"), ("Gather", "Softmax"), ("SPLIT", "SOFTMAX"), ("UNPACK", "LOG_SOFTMAX"), ("TILE", "SOFTMAX")],
+)
+def test_a_mask_is_followed_through_whatever_moves_elements(move: str, softmax: str) -> None:
+    """SPLIT reads an axis ahead of its tensor."""
+    operators = [
+        Operator("masking", "ADD" if move.isupper() else "Add", ("x", "mask"), ("s",)),
+        Operator("part", move, ("axis", "s") if move == "SPLIT" else ("s",), ("p",)),
+        Operator("share", softmax, ("p",), ("y",)),
+    ]
+    x = np.linspace(-1, 1, 8, dtype=np.float32)
+    mask = np.where(np.arange(8) < 4, 0, -1e9).astype(np.float32)
+    values = {"x": x, "s": x + mask, "p": (x + mask)[2:6], "y": np.full(4, 0.25, np.float32)}
+    found = left_real(operators, ["y"], {"mask": mask}, lambda _: values, [[x]])
+    assert [operator.name for operator in found.operators] == ["masking", "part", "share"]
+    assert "of values down to -1e+09 ahead of a softmax" in found.stay[0]

@@ -82,7 +82,8 @@ def test_joins_that_lose_little_or_are_read_by_layers_are_quantised(size: float,
     assert {n.op_type for n in graph.node if join.output[0] in n.input} == {"QuantizeLinear"}
 
 
-def test_which_operators_stay() -> None:
+@pytest.mark.parametrize("move", ["Transpose", "Identity", "Expand", "SPLIT_V", "UNPACK"])
+def test_which_operators_stay(move: str) -> None:
     """What leads to outputs alone, from the first operator on that loses much."""
     rng = np.random.default_rng(0)
     seen = Seen()
@@ -91,7 +92,7 @@ def test_which_operators_stay() -> None:
     operators = [
         Operator("sigmoid", "Sigmoid", ("logits",), ("scores",)),
         Operator("join", "Concat", ("a", "scores"), ("both",)),
-        Operator("turn", "Transpose", ("both",), ("turned",)),
+        Operator("turn", move, ("both",), ("turned",)),
     ]
     found = faint_ends(operators, ["turned"], seen)
     assert list(found) == ["join", "turn"]

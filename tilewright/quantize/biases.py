@@ -11,7 +11,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-_LAYERS = ("Conv", "ConvTranspose", "Gemm")
+from tilewright.jit.source.operators import onnx_row
+
 _BIAS = 2  #: which input of a layer it is
 
 
@@ -24,10 +25,10 @@ def own_biases(model: Any) -> None:
         name
         for node in graph.node
         for position, name in enumerate(node.input)
-        if node.op_type not in _LAYERS or position != _BIAS
+        if position != _BIAS or not _has_bias(node)
     }
     for node in graph.node:
-        if node.op_type not in _LAYERS or len(node.input) <= _BIAS or node.input[_BIAS] not in initial:
+        if not _has_bias(node) or len(node.input) <= _BIAS or node.input[_BIAS] not in initial:
             continue
         name = node.input[_BIAS]
         dims = list(initial[name].dims)
@@ -42,3 +43,7 @@ def own_biases(model: Any) -> None:
             names.add(own.name)
         else:
             taken.add(name)
+
+
+def _has_bias(node: Any) -> bool:
+    return onnx_row(node.op_type).at("b") == _BIAS

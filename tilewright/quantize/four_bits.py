@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+from tilewright.jit.source.operators import onnx_row
 
 
 def other_constants(model: Any) -> set[str]:
     """Constants of a model that are operands of anything but layers of products."""
-    weighted = {name for node in model.graph.node if node.op_type in WEIGHTED for name in node.input}
-    read = {name for node in model.graph.node if node.op_type not in WEIGHTED for name in node.input}
-    return (read - weighted) & {tensor.name for tensor in model.graph.initializer}
+    read: dict[bool, set[str]] = {True: set(), False: set()}
+    for node in model.graph.node:
+        read[onnx_row(node.op_type).is_weighted].update(node.input)
+    return (read[False] - read[True]) & {tensor.name for tensor in model.graph.initializer}
 
 
 def widened(content: bytes) -> bytes:

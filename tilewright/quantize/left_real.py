@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.jit.source.operators import any_row
 from tilewright.quantize.base import Array, Tensors
 from tilewright.quantize.operators import Operator, Seen
 from tilewright.quantize.output_ends import faint_ends
@@ -19,13 +20,6 @@ LOOKED_AT = 16  #: inputs that are looked at
 MASKED = -100.0  #: of what a softmax reads: so far below others it gives zero, and 8 bits have steps of 0.4 or more
 _APART = 0.25  #: scores are smaller than their mask by this at the least
 _NAMED = 4  #: operators that a sentence names
-#: by both formats' names: softmaxes, where a mask meets scores, and what may stand behind that
-_SOFTMAX = {"Softmax", "LogSoftmax", "SOFTMAX", "LOG_SOFTMAX"}
-_MEETING = {"Add", "Sub", "Where", "Min", "ADD", "SUB", "SELECT", "SELECT_V2", "MINIMUM"}
-_MOVES = {
-    "Reshape", "Transpose", "Expand", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Clip", "Max", "Cast",
-    "RESHAPE", "TRANSPOSE", "EXPAND_DIMS", "SQUEEZE", "SLICE", "STRIDED_SLICE", "MAXIMUM",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,18 +81,18 @@ def _masked(operators: Sequence[Operator], seen: Seen) -> set[str]:
         maker = makers.get(name)
         if name in masked or maker is None or seen.least.get(name, 0.0) > MASKED:
             return name in masked
-        there = False
-        if maker.kind in _MEETING:
+        there, row = False, any_row(maker.kind)
+        if row.masks == "meets":
             room = _APART * -seen.least[name]
             sizes = [seen.size(read) for read in maker.reads if read in seen.least]
             there = seen.most[name] <= room and min(sizes, default=np.inf) <= room
-        elif maker.kind in _MOVES:
-            there = look(maker.reads[0])
+        elif row.is_moving or row.masks == "passes":
+            there = look(maker.reads[row.operands.index("x")])
         if there:
             masked.add(name)
         return there
 
     for operator in operators:
-        if operator.kind in _SOFTMAX:
+        if any_row(operator.kind).family == "softmax":
             look(operator.reads[0])
     return masked

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_PRODUCTS = ("Gemm", "MatMul")
+from tilewright.jit.source.operators import onnx_row
 
 
 def one_scale(model: Any) -> dict[str, list[dict[str, Any]]]:
@@ -21,7 +21,7 @@ def one_scale(model: Any) -> dict[str, list[dict[str, Any]]]:
     from onnxruntime.quantization import QuantType
 
     ranks = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
-    products = [node for node in model.graph.node if node.op_type in _PRODUCTS]
+    products = [node for node in model.graph.node if onnx_row(node.op_type).adds_rows]
     stacked = {node.input[1] for node in products if ranks.get(node.input[1], 2) != 2}
     grouped = {
         node.input[1]

@@ -10,21 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tilewright.jit.source.operators import any_row
 from tilewright.quantize.operators import Operator, Seen
 
 _LEAST = 25.0  #: dB of signal to noise that an output keeps where it is quantised, for its operator to be
 _STEPS = 255
-#: by both formats' names
-_JOINS = {"Concat", "CONCATENATION"}
-_FUNCTIONS = {"Sigmoid", "Softmax", "LOGISTIC", "SOFTMAX"}
-_MOVES = {
-    "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Split", "Gather", "GatherND", "GatherElements",
-    "RESHAPE", "TRANSPOSE", "SQUEEZE", "EXPAND_DIMS", "SLICE", "STRIDED_SLICE", "SPLIT", "GATHER", "GATHER_ND",
-}  # fmt: skip
-#: of these the network's results are made of the indices that they give
-_CHOICES = {
-    "NonMaxSuppression", "TopK", "ArgMax", "NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TOPK_V2", "ARG_MAX",
-}  # fmt: skip
 
 
 def faint_ends(operators: Sequence[Operator], outputs: Sequence[str], seen: Seen) -> dict[str, str]:
@@ -36,9 +26,10 @@ def faint_ends(operators: Sequence[Operator], outputs: Sequence[str], seen: Seen
     last: set[str] = set()  # operators from which only such operators lead to the outputs, or to a choice
     for operator in reversed(operators):
         behind = [reader.name for name in operator.makes for reader in readers.get(name, [])]
-        if operator.kind in _CHOICES:
+        row = any_row(operator.kind)
+        if row.family == "choice":  # the network's results are made of the indices that it gives
             last.add(operator.name)
-        elif operator.kind in _JOINS | _FUNCTIONS | _MOVES and (behind or {*operator.makes} & {*outputs}):
+        elif (_joins(operator) or row.scores or row.is_moving) and (behind or {*operator.makes} & {*outputs}):
             last |= {operator.name} if last.issuperset(behind) else set()
     why: dict[str, str] = {}
     real: dict[str, str] = {}  #: tensor in float32 -> why
@@ -55,14 +46,18 @@ def faint_ends(operators: Sequence[Operator], outputs: Sequence[str], seen: Seen
 def _faint(operator: Operator, seen: Seen) -> str:
     """What is lost where the result of an operator is quantised; empty where that is little."""
     result = operator.makes[0]
-    if operator.kind not in _JOINS | _FUNCTIONS or result not in seen.least:
+    if not (_joins(operator) or any_row(operator.kind).scores) or result not in seen.least:
         return ""
-    parts = [name for name in operator.reads if name in seen.least] if operator.kind in _JOINS else [result]
+    parts = [name for name in operator.reads if name in seen.least] if _joins(operator) else [result]
     kept = {name: _decibels(name, result, seen) for name in parts}
     worst = min(kept, key=lambda name: kept[name], default=result)
     if kept.get(worst, math.inf) >= _LEAST:
         return ""
     return f"in one scale of 8 bits {worst!r} would keep {max(kept[worst], 0):.1f} dB of signal to noise"
+
+
+def _joins(operator: Operator) -> bool:
+    return any_row(operator.kind).family == "concatenation"
 
 
 def _decibels(name: str, result: str, seen: Seen) -> float:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.conftest import REPOSITORY
 from tilewright.jit.relax import operators as relax
 from tilewright.jit.source import macs
 from tilewright.jit.source.operator_row import OperatorRow
@@ -61,3 +66,21 @@ def test_texts_of_both_formats_are_taken_apart() -> None:
     assert (a.name, a.operands, a.family, a.batch, a.layout) == ("A", ("x", "w", "w"), "sum", "first", "alike")
     assert (b.name, b.operands, b.family, b.batch) == ("B", ("x",), "product", "")
     assert (c.name, c.operands, c.at("x"), c.at("b")) == ("C", ("w", "x"), 1, None)
+
+
+def named_together(path: Path) -> Iterator[list[str]]:
+    """The names of operators in each list, set and dict of a module."""
+    names = {*TFLITE, *ONNX, *RELAX}
+    for node in ast.walk(ast.parse(path.read_text())):
+        items: list[Any] = [*getattr(node, "keys", ()), *getattr(node, "elts", ())]
+        yield [item.value for item in items if isinstance(item, ast.Constant) and item.value in names]
+
+
+def test_no_other_module_has_a_table_by_names_of_operators() -> None:
+    """What knows three operators and more by their names asks the table instead.
+
+    But for names of another kind: of a PyTorch program's functions, and of a recurrent layer's, whose forms differ.
+    """
+    parts = [REPOSITORY / part for part in ("jit/source", "jit/relax", "tilewright/quantize")]
+    found = {p.name for part in parts for p in part.rglob("*.py") if any(len(names) > 2 for names in named_together(p))}
+    assert found == {"torch_names.py", "unrolled.py", "integer.py"}
