@@ -25,8 +25,8 @@ def _of(*families: str) -> Any:
 class OperatorRow:
     """One operator of model files, or several that are alike in everything that is said here.
 
-    Where TFLite and ONNX differ, a text has both, as in ``first/reshape``, or ``-`` for none. Rules are
-    ``module:function`` in the folder of the format, and are looked up when they are asked for.
+    Where TFLite and ONNX differ, a text has both, as in ``first/reshape``. Rules are ``module:function`` in the folder
+    of the format, and are looked up when they are asked for.
 
     ``tflite``, ``onnx``, ``relax``: names, with their operands in brackets where something depends on them: ``x`` and
     ``o`` are activations, ``w`` weights (``w*2`` two of them), ``b`` a bias, ``y`` the result; ``sx`` and ``zx`` are
@@ -35,12 +35,12 @@ class OperatorRow:
     ``elementwise``: each element of the result follows from one of each operand: 1 of one operand, 2 of several.
     ``rule``: TFLite's lowering. ``int8``, ``real``, ``sums``: ONNX's, of a kernel on 8-bit tensors, of float32 between
     DequantizeLinear and QuantizeLinear, and of int32 sums that float32 nodes scale.
-    ``batch``: the function of ``batch.py`` that tells whether images of a batch stay apart. Element-wise operators have
-    one; without any, they may not.
+    ``batch``: the function of ``batch.py`` that tells whether images of a batch stay apart. Element-wise operators and
+    those with the layout ``image`` have one; without any, they may not.
     ``layout``: where the channels of its tensors are: ``alike`` (as element-wise operators, at the same place in all),
     ``image`` (ONNX's second axis) or ``matrix`` (the last axis).
     ``macs``: the function of ``macs.py`` that counts its multiply-accumulates.
-    ``axis``: the default of ONNX's attribute. ``by_image``: its rule takes one image at a time.
+    ``axis``: the default of ONNX's attribute.
     ``float_sum``: ONNX Runtime adds float32 in an order of its own. ``integers``: it has kernels of int32 and int64.
     ``quantised``: a file with it is no float model. ``masks``: a mask ``meets`` the scores of a softmax here, or
     ``passes`` on its way there. ``scores``: gives numbers from 0 to 1, most of which may be near 0.
@@ -59,7 +59,6 @@ class OperatorRow:
     layout: str = ""
     macs: str = ""
     axis: int = 0
-    by_image: bool = False
     float_sum: bool = False
     integers: bool = False
     quantised: bool = False
@@ -83,13 +82,10 @@ class OperatorRow:
             yield replace(self, **own, format=format, name=name, operands=repeated)._completed()
 
     def _completed(self) -> OperatorRow:
-        """With what follows for element-wise operators and those that move elements."""
-        batch, layout = self.batch, self.layout
-        if self.elementwise and not batch:
-            batch = "first" if self.elementwise == 1 else "joined"
-        if self.elementwise or self.family in ("move", "resample", "concatenation", "pad"):
-            layout = layout or "alike"
-        return replace(self, batch=batch.strip("-"), layout=layout)
+        """With what follows for element-wise operators, those on images, and those that move elements."""
+        alike = self.elementwise > 0 or self.family in ("move", "resample", "concatenation", "pad")
+        batch = "joined" if self.elementwise > 1 else "first" if self.elementwise or self.layout == "image" else ""
+        return replace(self, batch=self.batch or batch, layout=self.layout or ("alike" if alike else ""))
 
     def at(self, operand: str) -> int | None:
         """The position of an operand; None where it has none."""
@@ -155,6 +151,8 @@ class OperatorRow:
     is_quiet = _of("view", "transpose", "clamp", "quantisation", "cast", "constant")  #: says little of a unit
     is_moving = _of("view", "transpose", "move", "block", "gather")  #: results are elements of what it reads
     takes_elements = _of("move", "block", "resample")  #: of its first operand, at places that follow from constants
+    #: over rows and columns: its rule takes one image at a time, unless it is one of rows
+    by_image = _of("convolution", "depthwise", "transposed", "window", "average", "extreme", "resample")
     #: results are values that it reads, none of them computed
     keeps_values = _of("view", "transpose", "move", "block", "resample", "extreme", "window")
 

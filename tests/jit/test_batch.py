@@ -178,6 +178,20 @@ def test_tflite_operators_that_keep_images_apart(name: str, dtype: str, tmp_path
     assert "interpreter" not in {o["place"] for o in exe.artifact.options["operators"]}
 
 
+@pytest.mark.parametrize("kind", ["EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"])
+def test_tflite_choices_between_images(kind: str, tmp_path: Path) -> None:
+    """A comparison and a choice by it, which LiteRT runs, keep the images of a batch apart as well."""
+    net = TfliteNet(seed=10)
+    x = net.input((BATCH, 6, 6, 4))
+    y, z = net.conv(x, 8, padding="same"), net.conv(x, 8, padding="same")
+    chosen, made = net._plain(y.shape, "bool"), net._like(y, y.shape)
+    net.op(kind, [y, net.requantize(z, scale=y.scale, zero_point=y.zero_point)], [chosen])
+    net.op("SELECT_V2", [chosen, y, y], [made], "SelectV2Options")
+    exe = compared(net.save(tmp_path / "m.tflite", [net.conv(made, 4)]))
+    assert exe.artifact.batch == BATCH
+    assert set(places(exe).values()) == {"accelerator"}
+
+
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("name", TOGETHER)
 def test_tflite_operators_across_the_batch(name: str, weighted: bool, tmp_path: Path) -> None:

@@ -137,17 +137,28 @@ def test_moves_and_transposed_convolutions_of_a_batch(tmp_path: Path) -> None:
     assert set(places(exe).values()) == {"accelerator"}
 
 
-@pytest.mark.parametrize("kind", ["Add", "Sum", "Sigmoid", "ReduceMax", "Max"])
+@pytest.mark.parametrize("kind", ["Add", "Sum", "Sigmoid", "ReduceMax", "Max", "Log", "FastGelu"])
 def test_onnx_without_convolutions(kind: str, tmp_path: Path) -> None:
     b = NetBuilder(45)
     x = b.real_input((BATCH, 4, 6, 6))
     reduced: dict[str, Any] = {"axes": [1]} if kind == "ReduceMax" else {}
-    y = b.op(kind, [x.name] * (1 if kind in ("Sigmoid", "ReduceMax") else 2), **reduced)
+    domain = "com.microsoft" if kind == "FastGelu" else ""
+    y = b.op(kind, [x.name] * (2 if kind in ("Add", "Sum", "Max") else 1), domain, **reduced)
     shape = (BATCH, 1, 6, 6) if kind == "ReduceMax" else x.shape
     b.output(b.pair(y, shape, x.scale, 3).name, shape)
     exe = compared(b.save(tmp_path / "m.onnx"))
     assert exe.artifact.batch == BATCH
     assert "interpreter" not in {o["place"] for o in exe.artifact.options["operators"]}
+
+
+def test_onnx_with_a_transposed_convolution_alone(tmp_path: Path) -> None:
+    b = NetBuilder(46)
+    weight, _ = b.weight((4, 5, 2, 2), 1)
+    last = b.op("ConvTranspose", [b.real_input((BATCH, 4, 6, 6)).name, weight], strides=[2, 2])
+    b.output(b.fitted(last, (BATCH, 5, 12, 12), 0.4).name, (BATCH, 5, 12, 12))
+    exe = compared(b.save(tmp_path / "m.onnx"))
+    assert exe.artifact.batch == BATCH
+    assert set(places(exe).values()) == {"accelerator"}
 
 
 def test_axes_of_a_constant_node_that_is_its_numbers_itself(tmp_path: Path) -> None:

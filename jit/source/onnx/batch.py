@@ -18,9 +18,6 @@ from tilewright.jit.source.onnx.prepared import tensor_types
 from tilewright.jit.source.onnx.validate import input_shapes
 from tilewright.jit.source.operators import onnx_row
 
-#: families that the accelerator has no form of for a tensor of several images
-_SEVERAL = ("average", "concatenation", "extreme", "resample")
-
 
 def one_image(path: Any, model: Any) -> tuple[Any, int]:
     """(model of one image, size of the batch); the model itself and 1 where it is no batch, or does not come apart."""
@@ -43,9 +40,9 @@ def one_image(path: Any, model: Any) -> tuple[Any, int]:
 def _sees_image(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether a node is on images, or of a kind that the accelerator has no form of for a tensor of several."""
     row = onnx_row(node.op_type)
-    if row.layout == "image" and row.by_image and row.family != "transposed":
+    if row.by_image and row.layout == "image":
         return True
-    several = row.is_function or (row.family in _SEVERAL and not node.op_type.startswith("QLinear"))
+    several = row.is_function or row.family == "concatenation" or (row.by_image and row.layout == "alike")
     return several and any(len(shapes.get(name, ())) > 3 for name in node.output)
 
 

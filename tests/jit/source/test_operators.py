@@ -61,10 +61,10 @@ def test_every_operator_of_relax_that_is_written_stands_in_the_table_and_the_oth
 
 
 def test_texts_of_both_formats_are_taken_apart() -> None:
-    row = OperatorRow(tflite="A(x w*2)", onnx="B C(w x)", family="sum/product", elementwise=1, batch="first/-")
+    row = OperatorRow(tflite="A(x w*2)", onnx="B C(w x)", family="sum/product", elementwise=1, batch="first/axis")
     (a,), (b, c) = row.named("tflite"), row.named("onnx")
     assert (a.name, a.operands, a.family, a.batch, a.layout) == ("A", ("x", "w", "w"), "sum", "first", "alike")
-    assert (b.name, b.operands, b.family, b.batch) == ("B", ("x",), "product", "")
+    assert (b.name, b.operands, b.family, b.batch) == ("B", ("x",), "product", "axis")
     assert (c.name, c.operands, c.at("x"), c.at("b")) == ("C", ("w", "x"), 1, None)
 
 
