@@ -1,6 +1,9 @@
-"""Parts of images whose elements somebody reads in another order, or under a shape that no image has."""
+"""Where the elements of a result come from, and parts of images whose elements are read in another order or shape."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +12,31 @@ from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers.builder import Layer, Operand
 from tilewright.jit.layers.moves import choose, coordinates
 from tilewright.jit.source.values import Values
+
+
+def asked(moved: Callable[[NDArray[np.uint8]], list[NDArray[Any]]], count: int) -> list[NDArray[np.int64]]:
+    """For each result of an operator the place among the ``count`` elements that it reads of each of its own; -1 for
+    those that it writes itself (padding).
+
+    ``moved`` runs the operator on numbers from 0 to 255 and gives as many of its results. It is asked for the bytes of
+    the places, and for their complements, which tell what it writes itself. Raises Unsupported unless random numbers go
+    to the same places.
+    """
+    given, found = np.arange(count), list[NDArray[np.int64]]()
+    for bits in range(0, max(1, (count - 1).bit_length()), 8):
+        digits = moved((given >> bits & 255).astype(np.uint8))
+        if not found:
+            inverse = moved((~given & 255).astype(np.uint8))
+            pairs = zip(digits, inverse, strict=True)
+            found = [np.where(np.add(a, b, dtype=np.float64) == 255, 0, -1) for a, b in pairs]
+        for places, digit in zip(found, digits, strict=True):
+            places += np.where(places < 0, 0, digit).astype(np.int64) << bits
+    values = np.random.default_rng(0).integers(0, 256, count).astype(np.uint8)
+    for places, result in zip(found, moved(values), strict=True):
+        there = places >= 0
+        if places.shape != result.shape or (values[np.where(there, places, 0)] != result)[there].any():
+            raise Unsupported("results that are more than elements at other places")
+    return found
 
 
 def hold_box(layer: Layer, values: Values, result: object, x: Operand, positions: NDArray[np.int64]) -> None:

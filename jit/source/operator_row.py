@@ -33,8 +33,9 @@ class OperatorRow:
     the scale and the zero point of ``x``.
     ``family``: how it is computed, which decides what it costs (``operators_page.COSTS``) and most traits below.
     ``elementwise``: each element of the result follows from one of each operand: 1 of one operand, 2 of several.
-    ``rule``: TFLite's lowering. ``int8``, ``real``, ``sums``: ONNX's, of a kernel on 8-bit tensors, of float32 between
-    DequantizeLinear and QuantizeLinear, and of int32 sums that float32 nodes scale.
+    ``rule``: TFLite's lowering, and ``says`` what it takes, where its docstring does not. ``int8``, ``real``, ``sums``:
+    ONNX's, of a kernel on 8-bit tensors, of float32 between DequantizeLinear and QuantizeLinear, and of int32 sums that
+    float32 nodes scale.
     ``batch``: the function of ``batch.py`` that tells whether images of a batch stay apart. Element-wise operators and
     those with the layout ``image`` have one; without any, they may not.
     ``layout``: where the channels of its tensors are: ``alike`` (as element-wise operators, at the same place in all),
@@ -52,6 +53,7 @@ class OperatorRow:
     family: str = ""
     elementwise: int = 0
     rule: str = ""
+    says: str = ""
     int8: str = ""
     real: str = ""
     sums: str = ""

@@ -1,13 +1,11 @@
 """Nodes whose results are elements of what they read, at places that follow from constants.
 
-ONNX Runtime is asked where each element comes from: the node runs on tensors of positions, and on others to tell what
-it writes itself (padding).
+ONNX Runtime is asked where each element comes from.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers import moves
 from tilewright.jit.layers.builder import Operand
-from tilewright.jit.source.boxes import hold_box
+from tilewright.jit.source.boxes import asked, hold_box
 from tilewright.jit.source.onnx.cut import cut
 from tilewright.jit.source.onnx.site import Site
 from tilewright.runtime import interpreters
@@ -23,7 +21,6 @@ from tilewright.runtime import interpreters
 Array = NDArray[np.generic]
 
 _METHOD = "places asked of ONNX Runtime"
-_WHOLE = 1 << 23  #: positions up to here and their halves are float32
 
 
 def take(site: Site, key: object, results: list[object]) -> None:
@@ -82,45 +79,13 @@ def places(site: Site) -> list[NDArray[np.int64]]:
         raise Unsupported(f"{site.kind} whose places are computed")
     dtype, shape = prepared.types[name]
     run = interpreters.load("onnxruntime", cut(prepared, [*fixed, node], [name], list(node.makes), {}), site.name)
-    count = int(np.prod(shape))
-    given = np.arange(count)
-    if dtype == "float32":
-        if count > _WHOLE:
-            raise Unsupported(f"{site.kind} of {count} elements")
-        first, second = (run([(given + more).astype(np.float32).reshape(shape)]) for more in (0.0, 0.5))
-        own = [b - a != 0.5 for a, b in zip(first, second, strict=True)]
-        found = [np.where(o, -1, a).astype(np.int64) for o, a in zip(own, first, strict=True)]
-    else:
-        found = _by_bytes(run, given.reshape(shape), dtype)
-        inverse = run([(~given & 255).astype(np.uint8).view(dtype).reshape(shape)])
-        own = [(b.view(np.uint8) ^ (a & 255)) != 255 for a, b in zip(found, inverse, strict=True)]
-        found = [np.where(o, -1, a) for o, a in zip(own, found, strict=True)]
-    _confirm(run, found, dtype, shape)
-    return found
 
+    def moved(values: NDArray[np.uint8]) -> list[Array]:
+        given = values.astype(np.float32) if dtype == "float32" else values.view(dtype)
+        results = run([given.reshape(shape)])
+        return results if dtype == "float32" else [result.view(np.uint8) for result in results]
 
-def _by_bytes(
-    run: Callable[[list[Array]], list[Array]], given: NDArray[np.int64], dtype: str
-) -> list[NDArray[np.int64]]:
-    """Positions that went through the node byte by byte."""
-    found: list[NDArray[np.int64]] = []
-    for bits in range(0, max(1, int(given.size - 1).bit_length()), 8):
-        results = run([(given >> bits & 255).astype(np.uint8).view(dtype)])
-        digits = [r.view(np.uint8).astype(np.int64) << bits for r in results]
-        found = [a + b for a, b in zip(found, digits, strict=True)] if found else digits
-    return found
-
-
-def _confirm(
-    run: Callable[[list[Array]], list[Array]], found: list[NDArray[np.int64]], dtype: str, shape: tuple[int, ...]
-) -> None:
-    """Raises Unsupported unless random elements go to the same places."""
-    values = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
-    x = values.astype(np.float32) if dtype == "float32" else values.view(dtype)
-    for places, result in zip(found, run([x]), strict=True):
-        there = places >= 0
-        if places.shape != result.shape or (x.reshape(-1)[places[there]] != result[there]).any():
-            raise Unsupported("results that are more than elements at other places")
+    return asked(moved, math.prod(shape))
 
 
 def _source(site: Site, key: object) -> tuple[Operand, NDArray[np.int64]]:

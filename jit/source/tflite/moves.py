@@ -1,29 +1,27 @@
 """Operators that hand elements on to other places: parts, arrangements, borders that mirror, joins of images.
 
-Each is a function of NumPy arrays, here of arrays of positions; what comes out is compared with LiteRT's kernel. Rows,
-columns and channels that are chosen each by themselves, and blocks of pixels that become channels or come of them,
-have a form on the accelerator. A TRANSPOSE is a view (:class:`~tilewright.jit.source.values.View`).
+LiteRT's kernel is asked where each element comes from. Rows, columns and channels that are chosen each by themselves,
+and blocks of pixels that become channels or come of them, have a form on the accelerator. A TRANSPOSE is a view
+(:class:`~tilewright.jit.source.values.View`).
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.layers.builder import Operand, stacked
 from tilewright.jit.layers.moves import Positions, by_axis, choose, join, joined, moved
-from tilewright.jit.source.boxes import hold_box
+from tilewright.jit.source.boxes import asked, hold_box
 from tilewright.jit.source.operators import tflite_row
 from tilewright.jit.source.tflite.cut import cut
 from tilewright.jit.source.tflite.site import Site
 from tilewright.jit.source.values import Rearranged, View
 from tilewright.runtime import interpreters
-
-_TRIALS = 2
 
 
 def transpose(site: Site) -> Sequence[str | View | Rearranged]:
@@ -67,120 +65,20 @@ def rearranged(site: Site, permutation: tuple[int, ...] | None = None) -> Sequen
 # -- parts and arrangements of one tensor ------------------------------------------------------------------
 
 
-def _moving(
-    positions: Callable[[Site, Positions], list[Positions]],
-) -> Callable[[Site], Sequence[str | View | Rearranged]]:
-    """The rule of an operator that moves the elements of its operand ``x``: ``positions`` moves an array of them."""
-
-    @functools.wraps(positions)
-    def rule(site: Site) -> Sequence[str | View | Rearranged]:
-        at = tflite_row(site.op.kind).operands.index("x")
-        tensor, results = site.tensor(at), [site.file.tensors[t] for t in site.op.outputs]
-        if {tensor.dtype, *(t.dtype for t in results)} not in ({"int8"}, {"uint8"}):
-            raise Unsupported(f"a tensor of type {tensor.dtype or 'unknown'}")
-        x = site.pixels(at)
-        found = positions(site, np.arange(int(np.prod(tensor.shape))).reshape(tensor.shape))
-        _compare(site, [at], found)
-        site.report_exact(x.shape[3])
-        shapes = [site.values.held_shape(t.index) for t in results]
-        return [_held(site, t.index, x, p, s) for t, p, s in zip(results, found, shapes, strict=True)]
-
-    return rule
-
-
-@_moving
-def split(site: Site, x: Positions) -> list[Positions]:
-    """SPLIT along any axis"""
-    return np.split(x, site.option("numSplits"), int(site.constant(0).reshape(())))
-
-
-@_moving
-def split_v(site: Site, x: Positions) -> list[Positions]:
-    """SPLIT_V along any axis"""
-    sizes = site.constant(1).reshape(-1).astype(np.int64)
-    axis = int(site.constant(2).reshape(()))
-    sizes = np.where(sizes < 0, x.shape[axis] - sizes[sizes >= 0].sum(), sizes)
-    return np.split(x, np.cumsum(sizes)[:-1], axis)
-
-
-@_moving
-def slice_(site: Site, x: Positions) -> list[Positions]:
-    """SLICE along any axes"""
-    begin, size = (site.constant(k).reshape(-1).tolist() for k in (1, 2))
-    return [x[tuple(slice(b, None if s < 0 else b + s) for b, s in zip(begin, size, strict=True))]]
-
-
-@_moving
-def strided_slice(site: Site, x: Positions) -> list[Positions]:
-    """STRIDED_SLICE along any axes"""
-    begin, end, strides = (site.constant(k).reshape(-1).tolist() for k in (1, 2, 3))
-    names = ("beginMask", "endMask", "shrinkAxisMask", "newAxisMask", "ellipsisMask")
-    masks = [site.option(name) for name in names]
-    parts: list[Any] = []
-    for k, (b, e, s) in enumerate(zip(begin, end, strides, strict=True)):
-        no_begin, no_end, single, new, rest = (mask >> k & 1 for mask in masks)
-        taken = b if single else slice(None if no_begin else b, None if no_end else e, s)
-        parts.append(Ellipsis if rest else None if new else taken)
-    return [x[tuple(parts)]]
-
-
-@_moving
-def unpack(site: Site, x: Positions) -> list[Positions]:
-    """UNPACK along any axis"""
-    axis = site.option("axis")
-    return [np.take(x, k, axis) for k in range(x.shape[axis])]
-
-
-@_moving
-def gather(site: Site, x: Positions) -> list[Positions]:
-    """GATHER by constant indices along any axis"""
-    if site.option("batchDims"):
-        raise Unsupported("a gather by batch")
-    indices, axis = site.constant(1).astype(np.int64), site.option("axis")
-    size = x.shape[axis]
-    if np.any((indices < -size) | (indices >= size)):
-        raise Unsupported(f"indices beyond the {size} elements of axis {axis}")
-    return [np.take(x, indices, axis)]
-
-
-@_moving
-def mirror_pad(site: Site, x: Positions) -> list[Positions]:
-    """MIRROR_PAD, by resampling"""
-    return [np.pad(x, site.constant(1).astype(np.int64), mode="symmetric" if site.option("mode") else "reflect")]
-
-
-@_moving
-def reverse(site: Site, x: Positions) -> list[Positions]:
-    """REVERSE_V2 along any axes"""
-    return [np.flip(x, tuple(site.constant(1).reshape(-1).tolist()))]
-
-
-@_moving
-def tile(site: Site, x: Positions) -> list[Positions]:
-    """TILE along any axes"""
-    return [np.tile(x, site.constant(1).reshape(-1).tolist())]
-
-
-@_moving
-def broadcast_to(site: Site, x: Positions) -> list[Positions]:
-    """BROADCAST_TO along any axes"""
-    return [np.broadcast_to(x, tuple(site.constant(1).reshape(-1).tolist()))]
-
-
-@_moving
-def space_to_depth(site: Site, x: Positions) -> list[Positions]:
-    """SPACE_TO_DEPTH, as a convolution"""
-    n, h, w, c = x.shape
-    b = site.option("blockSize")
-    return [x.reshape(n, h // b, b, w // b, b, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, h // b, w // b, -1)]
-
-
-@_moving
-def depth_to_space(site: Site, x: Positions) -> list[Positions]:
-    """DEPTH_TO_SPACE: a transposed convolution that chooses channels"""
-    n, h, w, c = x.shape
-    b = site.option("blockSize")
-    return [x.reshape(n, h, w, b, b, c // (b * b)).transpose(0, 1, 3, 2, 4, 5).reshape(n, h * b, w * b, -1)]
+def take(site: Site) -> Sequence[str | View | Rearranged]:
+    """An operator whose results are elements of its operand ``x``, at places that follow from constants."""
+    at = tflite_row(site.op.kind).operands.index("x")
+    tensor, results = site.tensor(at), [site.file.tensors[t] for t in site.op.outputs]
+    if {tensor.dtype, *(t.dtype for t in results)} not in ({"int8"}, {"uint8"}):
+        raise Unsupported(f"a tensor of type {tensor.dtype or 'unknown'}")
+    x = site.pixels(at)
+    for position in range(len(site.op.inputs)):
+        if position != at:
+            site.constant(position)
+    found = _places(site, [at])
+    site.report_exact(x.shape[3])
+    shapes = [site.values.held_shape(t.index) for t in results]
+    return [_held(site, t.index, x, p, s) for t, p, s in zip(results, found, shapes, strict=True)]
 
 
 def _held(site: Site, key: int, x: Operand, positions: Positions, shape: tuple[int, ...]) -> View | Rearranged:
@@ -205,7 +103,10 @@ def pack(site: Site) -> Sequence[View]:
     if any(x.quantisation != out.quantisation for x in tensors):
         raise Unsupported("a pack of tensors with scales of their own")
     count = int(np.prod(shape))
-    _compare(site, [*inputs], [np.stack([np.arange(count).reshape(shape) + k * count for k in inputs], axis)])
+    order = list(dict.fromkeys(site.op.inputs))
+    wanted = [np.arange(count).reshape(shape) + order.index(index) * count for index in site.op.inputs]
+    if (_places(site, inputs)[0] != np.stack(wanted, axis)).any():
+        raise Unsupported("elements that go to other places than is known of LiteRT's kernel")
     one = (*shape[:axis], 1, *shape[axis:])
     found = [moved(site, x, np.arange(count).reshape(stacked(one))) for x in tensors]
     first, axes = found[0]
@@ -219,15 +120,18 @@ def pack(site: Site) -> Sequence[View]:
     return [View(join(site, parts, axes[place], out), axes)]
 
 
-def _compare(site: Site, read: list[int], found: list[Positions]) -> None:
-    """Raises Unsupported unless LiteRT's kernel moves the elements of some tensors in these places."""
+def _places(site: Site, read: Sequence[int]) -> list[Positions]:
+    """Where LiteRT's kernel has the elements of its results from, counted through the tensors at ``read``."""
     tensors = [site.tensor(at) for at in read]
-    given = list({t.index: t for t in tensors}.values())
-    model = cut(site.file, [site.op.index], [t.index for t in given], site.op.outputs, site.folded, {})
-    run, rng = interpreters.load("litert", model, site.name), np.random.default_rng(0)
-    for _ in range(_TRIALS):
-        values = {t.index: rng.integers(0, 256, t.shape).astype(np.uint8) for t in given}
-        x = np.concatenate([values[t.index].reshape(-1) for t in tensors])
-        for positions, result in zip(found, run([values[t.index].view(t.dtype) for t in given]), strict=True):
-            if positions.shape != result.shape or (x[positions] != result.view(np.uint8)).any():
-                raise Unsupported("elements that go to other places than is known of LiteRT's kernel")
+    given = {t.index: t for t in tensors}
+    model = cut(site.file, [site.op.index], [*given], site.op.outputs, site.folded, {})
+    run, sizes = interpreters.load("litert", model, site.name), [int(np.prod(t.shape)) for t in given.values()]
+
+    def through(values: NDArray[np.uint8]) -> list[NDArray[Any]]:
+        parts = zip(np.split(values, np.cumsum(sizes)[:-1]), given.values(), strict=True)
+        return [result.view(np.uint8) for result in run([part.view(t.dtype).reshape(t.shape) for part, t in parts])]
+
+    found = asked(through, sum(sizes))
+    if any((places < 0).any() for places in found):
+        raise Unsupported("elements that LiteRT's kernel writes itself")
+    return found

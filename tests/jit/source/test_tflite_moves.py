@@ -125,6 +125,16 @@ def test_elements_go_where_litert_puts_them(kind: str, dtype: str, tmp_path: Pat
         assert differing(b, [x], y, values, tmp_path / "m.tflite") == 0
 
 
+@both
+def test_a_gather_by_batch(dtype: str, tmp_path: Path) -> None:
+    """Whatever options an operator has: LiteRT says where the elements come from."""
+    b = TfliteBuilder(seed=4)
+    x = tensor(b, SHAPE, dtype)
+    rows = b.constant(np.array([[4, 0, 2, 2]], np.int32))
+    y = b.op("GATHER", [x, rows], tensor(b, [1, 4, 8, 12], dtype, x), "GatherOptions", Axis=1, BatchDims=1)
+    assert differing(b, [x], y, [b.rng.choice(every(dtype), SHAPE)], tmp_path / "m.tflite") == 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_between_convolutions_on_the_accelerator(kind: str, tmp_path: Path) -> None:
     b = TfliteBuilder(seed=3)
