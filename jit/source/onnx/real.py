@@ -14,11 +14,19 @@ from tilewright.jit.layers.builder import Operand, Output, Quantisation
 from tilewright.jit.source.onnx import elements, integer, quantised, reduce, resize
 from tilewright.jit.source.onnx.moves import hand_on
 from tilewright.jit.source.onnx.prepared import Node
-from tilewright.jit.source.onnx.real_rules import quantized
 from tilewright.jit.source.onnx.site import Site
 from tilewright.jit.source.onnx.units import is_dequantised
 from tilewright.jit.source.operators import onnx_row
 from tilewright.jit.source.values import FileTensor
+
+
+def quantized(value: float, numbers: Quantisation) -> int:
+    """A bound as int8: QuantizeLinear never decreases, so clamping ahead of it is clamping behind it."""
+    if math.isinf(value):
+        return -128 if value < 0 else 127
+    with np.errstate(over="ignore"):  # bounds that stand for none
+        steps = np.rint(np.float32(value) / np.float32(numbers.scale))
+    return int(np.clip(steps + numbers.zero_point, -128, 127))
 
 
 @dataclass(frozen=True)

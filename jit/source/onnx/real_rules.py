@@ -6,11 +6,10 @@ Runtime in an order of its own: such layers are lowered within a stated bound, o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from tilewright.jit.numbers.float_tables import float_pair_table
 from tilewright.jit.source.onnx import elements, quantised, reduce, resize
 from tilewright.jit.source.onnx.float_sums import Finish, FloatSums, finished
 from tilewright.jit.source.onnx.prepared import Node
+from tilewright.jit.source.onnx.real import Stretch, quantized
 from tilewright.jit.source.onnx.site import Site
 from tilewright.jit.source.onnx.units import is_dequantised
 from tilewright.jit.source.onnx.weights import (
@@ -34,30 +34,7 @@ from tilewright.jit.source.onnx.weights import (
     fully_connect,
 )
 
-
-class Stretch(Protocol):
-    """Operands of a node that are 8-bit tensors, dequantised and nothing more, or (``made``) yet to be quantised; all
-    methods raise Unsupported."""
-
-    def key(self, site: Site, position: int) -> object: ...
-
-    def numbers(self, site: Site, position: int) -> Quantisation: ...
-
-    def operand(self, site: Site, position: int) -> Operand: ...
-
-    def made(self, site: Site, position: int) -> Callable[[Output], Operand]: ...
-
-
 Rule = Callable[[Stretch, Site], Finish]
-
-
-def quantized(value: float, numbers: Quantisation) -> int:
-    """A bound as int8: QuantizeLinear never decreases, so clamping ahead of it is clamping behind it."""
-    if math.isinf(value):
-        return -128 if value < 0 else 127
-    with np.errstate(over="ignore"):  # bounds that stand for none
-        steps = np.rint(np.float32(value) / np.float32(numbers.scale))
-    return int(np.clip(steps + numbers.zero_point, -128, 127))
 
 
 def _constant(site: Site, position: int, refusal: str) -> tuple[Node, NDArray[Any], NDArray[Any], NDArray[Any]]:
