@@ -40,8 +40,8 @@ CONSTANT_MODULES = (tilewright.config, arithmetic, codec, effects, expression, f
 
 
 def _sources() -> list[Path]:
-    own = [Path(__file__).with_name(name) for name in ("compiled.py", "machine_code.py", "pieces.py")]
-    return [*own, *(Path(str(m.__file__)) for m in CONSTANT_MODULES)]
+    own = ("by_reference.py", "compiled.py", "machine_code.py", "pieces.py")
+    return [*(Path(__file__).with_name(name) for name in own), *(Path(str(m.__file__)) for m in CONSTANT_MODULES)]
 
 
 @cache

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from tilewright.sim.blocks import dense_block, window_pair
 from tilewright.sim.native import compiled
-from tilewright.sim.operands import loop_offsets, matrix, matrix_masks
+from tilewright.sim.operands import loop_offsets, matrix, matrix_masks, put
 from tilewright.sim.raw import copy_bytes
 from tilewright.sim.state import WINDOW_CHUNK, Memories, Shape
 
@@ -75,12 +73,14 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
     sizes = _Sizes(s.batch, s.block_in, s.block_out, s.lanes, s.in_units, s.out_units, s.unit)
     acc_size, entry, masks = 4 * s.unit, s.block_in * s.block_out, matrix_masks(row, s)
     window, twin, taps, push_only = row.window != 0, row.twin != 0, s.block_in, (1 << s.acc_bits) - 1
+    room = (taps + WINDOW_CHUNK) * s.unit  # of each half of the window
     if window:
-        m.window[:, : (taps - 1) * s.unit] = 0
+        for half in range(2):
+            put(m.window, half * room, (taps - 1) * s.unit, 0)
     # window[t] is the unit t before the newest in a buffer that grows upward; with twin its second half has its own
     buffer_at, newest, emits = m.window.ctypes.data, taps - 2, 0
-    other_at = buffer_at + m.window.shape[1] if twin else buffer_at - taps // 2 * s.unit
-    pair, gathered = np.zeros(2 * entry if row.pair else 0, np.int8), -1  # the weights of a pair, and which they are
+    other_at = buffer_at + room if twin else buffer_at - taps // 2 * s.unit
+    pair, gathered = m.pair, -1  # the weights of a pair, and which they are
     begin, count, uop_mask = row.uop_begin, row.uop_count, s.uop_gemm_depth - 1
     for o in range(row.outer):
         for i in range(row.inner):
@@ -94,8 +94,8 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
                     continue
                 newest += 1
                 if newest == taps + WINDOW_CHUNK:
-                    for half in m.window[: 1 + twin]:
-                        at = half.ctypes.data
+                    for half in range(1 + row.twin):
+                        at = buffer_at + half * room
                         copy_bytes(at, at + (newest - taps + 1) * s.unit, (taps - 1) * s.unit)
                     newest = taps - 1
                 at = newest * s.unit
@@ -107,7 +107,7 @@ def gemm(row: Any, m: Memories, s: Shape) -> int:
                 emits += 1
                 if row.pair:
                     if gathered != wgt:
-                        _gather(m.wgt.reshape(-1), wgt * entry, pair, sizes)
+                        _gather(m.wgt, wgt * entry, pair, sizes)
                         gathered = wgt
                     weights = pair.ctypes.data
                     _emit(acc + acc_size, buffer_at + at, other_at + at, weights + entry, uop[3], sizes)

@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.isa.spec import TABLE_ENTRY_VALUES, TABLE_VALUES, TABLES, Memory
 from tilewright.sim.functions import nudge
 from tilewright.sim.native import compiled
-from tilewright.sim.operands import act_address
+from tilewright.sim.operands import act_address, put
 from tilewright.sim.raw import copy_bytes, copy_pair, read_int8, read_int32
 from tilewright.sim.scaling import ADDED, BIAS, MODES, MULTIPLIER, OFFSET, SHIFT, TIE_BIT, TIE_MASK
 from tilewright.sim.state import Memories, Shape
@@ -45,18 +45,20 @@ def _load_weights(source: int, entry: int, m: Memories, s: Shape) -> None:
 def _load_parameters(source: int, entry: int, m: Memories, s: Shape) -> None:
     one = np.int64(1)
     for c in range(s.block_out):
-        at, prm = source + 16 * c, m.prm[entry, :, c]
+        at = source + 16 * c
         shift = np.int64(read_int32(at + 12) & 63)
         half = one << (shift - 1) if shift else 0
-        prm[BIAS] = read_int32(at)
-        prm[MULTIPLIER] = read_int32(at + 4)
-        prm[OFFSET] = read_int32(at + 8)
-        prm[SHIFT] = shift
-        prm[TIE_MASK] = (one << shift) - 1
-        prm[TIE_BIT] = 1 if shift else 0
+        offset = read_int32(at + 8)
+        m.prm[entry, BIAS, c] = read_int32(at)
+        m.prm[entry, MULTIPLIER, c] = read_int32(at + 4)
+        m.prm[entry, OFFSET, c] = offset
+        m.prm[entry, SHIFT, c] = shift
+        m.prm[entry, TIE_MASK, c] = (one << shift) - 1
+        m.prm[entry, TIE_BIT, c] = 1 if shift else 0
         for rounding in MODES:
             for negative in range(2):
-                prm[ADDED + 2 * rounding + negative] = half + prm[OFFSET] + nudge(rounding, negative, shift, half)
+                added = half + offset + nudge(rounding, negative, shift, half)
+                m.prm[entry, ADDED + 2 * rounding + negative, c] = added
 
 
 @compiled
@@ -109,12 +111,10 @@ def fill(row: Any, m: Memories, s: Shape) -> None:
             a = row.sram + r * row.sram_row + c * row.sram_col
             if row.memory == ACT:
                 first = act_address(row, a, s) * s.unit
-                for k in range(s.unit):
-                    m.act[first + k] = value
+                put(m.act, first, s.unit, value)
             else:
                 first = (a & (s.acc_depth - 1)) * s.unit
-                for k in range(s.unit):
-                    m.acc[first + k] = value
+                put(m.acc, first, s.unit, value)
 
 
 @compiled

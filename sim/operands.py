@@ -18,6 +18,13 @@ IN_ACT = np.array([
 
 
 @compiled
+def put(into: Any, first: int, count: int, value: Any) -> None:
+    """``into[first : first + count] = value``, without what Numba compiles for any slice."""
+    for k in range(first, first + count):
+        into[k] = value
+
+
+@compiled
 def act_address(row: Any, offset: int, s: Shape) -> int:
     """The unit that an act offset stands for: wrapped in the instruction's region."""
     if offset >= row.wrap_size:

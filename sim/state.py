@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.config import Config
+from tilewright.isa.by_reference import by_reference
 from tilewright.isa.spec import (
     TABLE_VALUES,
     TABLES,
@@ -23,6 +24,7 @@ from tilewright.sim.scaling import ROWS
 WINDOW_CHUNK = 256  #: pushes between two moves of the window to the start of its buffer
 
 
+@by_reference
 class Shape(NamedTuple):
     """The integers of a Config that the kernels need; depths are powers of two."""
 
@@ -47,13 +49,15 @@ class Shape(NamedTuple):
     alu_widths: tuple[int, ...]  #: and of ALU
 
 
+@by_reference
 class Memories(NamedTuple):
     """The accelerator's memories; the layouts are the simulator's own.
 
     act: int8 (units x batch x lanes); acc: int32, likewise; wgt: int8, entries in pair order
     [BI/2][BO][2]; prm: int64 (entries, scaling.ROWS, BO); uop_gemm: int64 (depth, 4), uop_alu: int64
-    (depth, 3), columns as in ``UOP_FIELDS``; window: int8 (2, ...), room for GEMM's shift register, and for the
-    half of it that a second unit enters; table: int8, the tables, and behind them room for a vector that was looked up.
+    (depth, 3), columns as in ``UOP_FIELDS``; window: int8, room for GEMM's shift register, and behind
+    it for the half of it that a second unit enters; table: int8, the tables, and behind them room for a vector that was
+    looked up; pair: int8, the weights of the two results of a pair.
     """
 
     act: NDArray[np.int8]
@@ -64,6 +68,7 @@ class Memories(NamedTuple):
     uop_alu: NDArray[np.int64]
     window: NDArray[np.int8]
     table: NDArray[np.int8]
+    pair: NDArray[np.int8]
 
 
 def make_shape(config: Config) -> Shape:
@@ -101,6 +106,7 @@ def make_memories(config: Config) -> Memories:
         prm=np.zeros((shape.prm_depth, ROWS, shape.block_out), np.int64),
         uop_gemm=np.zeros((shape.uop_gemm_depth, 4), np.int64),
         uop_alu=np.zeros((shape.uop_alu_depth, 3), np.int64),
-        window=np.zeros((2, (shape.block_in + WINDOW_CHUNK) * shape.unit), np.int8),
+        window=np.zeros(2 * (shape.block_in + WINDOW_CHUNK) * shape.unit, np.int8),
         table=np.zeros(TABLES * TABLE_VALUES + shape.lanes, np.int8),
+        pair=np.zeros(2 * shape.block_in * shape.block_out, np.int8),
     )

@@ -10,7 +10,7 @@ from tilewright.isa.functions import Rounding
 from tilewright.isa.spec import TABLE_VALUES, TABLES
 from tilewright.sim.functions import operate, precision, to_even
 from tilewright.sim.native import compiled
-from tilewright.sim.operands import loop_offsets, vector
+from tilewright.sim.operands import loop_offsets, put, vector
 from tilewright.sim.raw import read_int8
 from tilewright.sim.scaling import ADDED, FLOAT, ROWS, requantize_lanes, rescale_lanes
 from tilewright.sim.state import Memories, Shape
@@ -48,7 +48,7 @@ def requantize(row: Any, m: Memories, s: Shape) -> None:
                 dst, src, prm = vector(row, turn, u, m.uop_alu, s)
                 d, a, p = dst * s.unit, acc_at + 4 * src * s.unit, prm_at + prm * ROWS * stride
                 if rounding == CONSTANT:
-                    m.act[d : d + s.out_units * s.unit] = min(max(zero_point, lo), hi)
+                    put(m.act, d, s.out_units * s.unit, min(max(zero_point, lo), hi))
                     continue
                 for j in range(s.out_units):
                     for b in range(s.batch):

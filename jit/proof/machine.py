@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.by_reference import by_reference
 from tilewright.isa.program import Program
 from tilewright.jit.proof.algebra import hashed
 from tilewright.jit.proof.native import compiled
 from tilewright.sim.state import Memories, make_memories, make_shape
 
 
+@by_reference
 class Machine(NamedTuple):
     """Memories of the symbolic run; act, acc and dram hold elements, one per int8 (acc: int32).
 

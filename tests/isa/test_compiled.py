@@ -20,8 +20,8 @@ from tilewright.sim.event_loop import data_end
 
 #: modules that kernels take no constant from: what calls them does
 HARMLESS = (
-    "isa", "isa.compiled", "isa.machine_code", "isa.program", "isa.registers", "isa.tensors", "isa.uops",
-    "isa.verifier", "isa.verify.errors", "errors", "kinds", "ranges",
+    "isa", "isa.by_reference", "isa.compiled", "isa.machine_code", "isa.program", "isa.registers", "isa.tensors",
+    "isa.uops", "isa.verifier", "isa.verify.errors", "errors", "kinds", "ranges",
 )  # fmt: skip
 
 CALL = "from tilewright.sim.event_loop import response_cycle; print(response_cycle(5, 3, -1))"
