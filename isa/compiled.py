@@ -22,6 +22,7 @@ from numba.core import sigutils
 from numba.core.registry import CPUDispatcher
 from numba.core.types.misc import unliteral
 
+from tilewright.isa.by_reference import is_by_reference
 from tilewright.isa.machine_code import Cache, MachineCode
 from tilewright.isa.pieces import PieceCompiler, WholeCompiler
 from tilewright.progress import compiling
@@ -105,9 +106,10 @@ class Kernel(CPUDispatcher):
 
 
 def _numbers(args: tuple[Any, ...]) -> int:
-    """How many numbers the arrays among the arguments have."""
-    sizes = (_numbers(a) if isinstance(a, tuple) else a.size if isinstance(a, np.ndarray) else 0 for a in args)
-    return sum(sizes)
+    """How many numbers the arrays among the arguments have, but for those by reference: a kernel keeps its books there,
+    however little it has to do."""
+    tuples = (a for a in args if isinstance(a, tuple) and not is_by_reference(a))
+    return sum(a.size for a in args if isinstance(a, np.ndarray)) + sum(map(_numbers, tuples))
 
 
 def compiler(code: MachineCode | None, *, interpretable: bool = False, **options: Any) -> Callable[[F], F]:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.config import Config
+from tilewright.isa.by_reference import by_reference
 from tilewright.isa.codec import MODES, Instruction, Table, columns_of, decode_table, encode, with_tokens
 from tilewright.isa.effects import Access, Addresses, effects
 from tilewright.isa.spec import MEMORIES, Engine, Memory, Opcode, token_bit
@@ -33,128 +34,146 @@ _LONG_AGO = -(1 << 40)
 _ALU = int(Engine.ALU)
 #: columns of the table of accesses: the place in the memory, and what the access is
 _MEMORY, _COLUMN, _READS, _WRITES, _PLACE = range(5)
-_WIDTH = _PLACE + 8  #: columns of the place: the arguments of :func:`_addresses` behind ``offsets``
+_WIDTH = _PLACE + 8  #: columns of the place: as :func:`_addresses` takes them
 #: columns of the table of memories
 _FIRST, _DEPTH, _FIRST_BANK, _BANK_UNITS, _TIMED = range(5)
 
 
+@by_reference
+class _Books(NamedTuple):
+    """What is known while instructions are ordered, all int64.
+
+    ``last``, ``banks``: the last reader [0] and the last writer [1] of every address and every bank, by engine;
+    ``written``: the issue slot in which ALU wrote an address last. ``found``: the addresses of an instruction's
+    accesses, each access from its place in ``starts`` on. Of engines: ``clock``, what each knows to have completed;
+    ``completed``, the same when an instruction completes; ``needed``, what an instruction must come after.
+    """
+
+    last: Addresses
+    banks: Addresses
+    written: Addresses
+    found: Addresses
+    starts: Addresses
+    clock: Addresses
+    completed: Addresses
+    needed: Addresses
+
+
 @compiled
-def _addresses(offsets: Any, place: Any, found: Any) -> None:
-    """Fill in the addresses of an :class:`Access`: shape (vectors, span)."""
-    base, outer, o, inner, i = place[0], place[1], place[2], place[3], place[4]
-    span, wrap_base, wrap_size = place[5], place[6], place[7]
-    vector = 0
+def _addresses(accesses: Any, n: int, offsets: Any, columns: Any, found: Any, start: int) -> None:
+    """Put the addresses of access ``n`` into ``found`` from ``start`` on: shape (vectors, span)."""
+    base, outer, o = accesses[n, _PLACE], accesses[n, _PLACE + 1], accesses[n, _PLACE + 2]
+    inner, i, span = accesses[n, _PLACE + 3], accesses[n, _PLACE + 4], accesses[n, _PLACE + 5]
+    wrap_base, wrap_size = accesses[n, _PLACE + 6], accesses[n, _PLACE + 7]
+    first, end = columns[accesses[n, _COLUMN]], columns[accesses[n, _COLUMN] + 1]
     for a in range(outer):
         for b in range(inner):
-            for offset in offsets:
-                address = base + a * o + b * i + offset
+            for k in range(first, end):
+                address = base + a * o + b * i + offsets[k]
                 if wrap_size > 0:
                     address += wrap_base if address < wrap_size else wrap_base - wrap_size
-                for k in range(span):
-                    found[vector, k] = address + k
-                vector += 1
+                for unit in range(span):
+                    found[start] = address + unit
+                    start += 1
 
 
 @compiled
-def _conflicts(last: Any, banks: Any, bank_units: int, addresses: Any, write: int, needed: Any) -> None:
-    """Raise ``needed`` (per engine) to the last instruction that an access must come after."""
+def _conflicts(x: _Books, start: int, stop: int, memories: Any, own: int, write: int) -> None:
+    """Raise ``needed`` to the last instruction that an access must come after."""
+    needed, last, banks = x.needed, x.last, x.banks
+    first, depth, first_bank = memories[own, _FIRST], memories[own, _DEPTH], memories[own, _FIRST_BANK]
     bank = -1
-    for address in addresses.ravel():
-        if address < 0 or address >= len(last):
+    for n in range(start, stop):
+        address = x.found[n]
+        if address < 0 or address >= depth:
             raise IndexError("an access outside its memory")
         for e in range(4):
-            needed[e] = max(needed[e], last[address, 1, e])
+            needed[e] = max(needed[e], last[first + address, 1, e])
             if write:
-                needed[e] = max(needed[e], last[address, 0, e])
-        if address // bank_units != bank:
-            bank = address // bank_units
+                needed[e] = max(needed[e], last[first + address, 0, e])
+        if address // memories[own, _BANK_UNITS] != bank:
+            bank = address // memories[own, _BANK_UNITS]
             for e in range(4):
-                needed[e] = max(needed[e], banks[bank, write, e])
+                needed[e] = max(needed[e], banks[first_bank + bank, write, e])
 
 
 @compiled
-def _record(last: Any, banks: Any, bank_units: int, addresses: Any, write: int, engine: int, index: int) -> None:
-    for address in addresses.ravel():
-        last[address, write, engine] = index
-        banks[address // bank_units, write, engine] = index
+def _record(x: _Books, start: int, stop: int, memories: Any, own: int, write: int, engine: int, index: int) -> None:
+    first, first_bank = memories[own, _FIRST], memories[own, _FIRST_BANK]
+    for n in range(start, stop):
+        x.last[first + x.found[n], write, engine] = index
+        x.banks[first_bank + x.found[n] // memories[own, _BANK_UNITS], write, engine] = index
 
 
 @compiled
-def _earliest(written: Any, addresses: Any) -> int:
-    """The first slot from which an ALU instruction may start that reads ``addresses`` (slots, addresses of each)."""
+def _earliest(x: _Books, start: int, stop: int, span: int, first: int) -> int:
+    """The first slot from which an ALU instruction may start that reads addresses, ``span`` in a slot."""
     found = _LONG_AGO
-    for position in range(addresses.shape[0]):
-        for k in range(addresses.shape[1]):
-            found = max(found, written[addresses[position, k]] + ALU_DISTANCE - position)
+    for n in range(start, stop):
+        found = max(found, x.written[first + x.found[n]] + ALU_DISTANCE - (n - start) // span)
     return found
 
 
 @compiled
+def _issue(x: _Books, engine: int, index: int, bits: Any, pop: Any, push: Any) -> None:
+    """Place the tokens that make an instruction come after what it needs; what its engine then knows."""
+    kinds, clock = len(x.needed), x.clock
+    for _ in range(kinds):  # the latest first: it may imply the others
+        other = 0
+        for e in range(1, kinds):
+            other = e if x.needed[e] > x.needed[other] else other
+        before = x.needed[other]
+        if other != engine and before > clock[engine, other]:
+            push[before] |= bits[other, engine]
+            pop[index] |= bits[engine, other]
+            for e in range(kinds):
+                clock[engine, e] = max(clock[engine, e], x.completed[before, e])
+        x.needed[other] = -1
+    clock[engine, engine] = index
+    for e in range(kinds):
+        x.completed[index, e] = clock[engine, e]
+
+
+@compiled
 def _order(
-    engines: Any, begins: Any, accesses: Any, offsets: Any, columns: Any, memories: Any, bits: Any
-) -> tuple[Any, Any, Any]:
-    """(``pop``, ``push``, cycles to wait before it) of every instruction.
+    engines: Any, begins: Any, accesses: Any, offsets: Any, columns: Any, memories: Any, bits: Any, x: _Books,
+    pop: Any, push: Any, waits: Any,
+) -> None:  # fmt: skip
+    """Fill in ``pop``, ``push`` and the cycles to wait before it of every instruction.
 
     ``engines`` of the instructions, and the first of their ``accesses``; ``columns``: the first of their ``offsets``;
     ``memories``: theirs in one array of addresses and one of banks.
     """
-    count, kinds = len(engines), bits.shape[0]
-    end = memories[-1]
-    #: last reader [0] and last writer [1] of every address and bank, by engine
-    last = np.full((end[_FIRST] + end[_DEPTH], 2, kinds), -1, np.int64)
-    banks = np.full((end[_FIRST_BANK] + -(-end[_DEPTH] // end[_BANK_UNITS]), 2, kinds), -1, np.int64)
-    written = np.full(len(last), _LONG_AGO, np.int64)  #: the issue slot in which ALU wrote an address last
-    clock, completed = np.full((kinds, kinds), -1, np.int64), np.empty((count, kinds), np.int64)
-    pop, push, waits = np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count, np.int64)
-    needed, slots = np.empty(kinds, np.int64), 0
-    kept, starts = np.empty(0, np.int64), np.zeros(np.diff(begins).max() + 1 if count else 1, np.int64)
-    for index in range(count):
-        engine, first = engines[index], begins[index]
-        needed[:] = -1
-        span, earliest = 0, slots
-        for n in range(first, begins[index + 1]):
-            access, own = accesses[n], memories[accesses[n, _MEMORY]]
-            column = offsets[columns[access[_COLUMN]] : columns[access[_COLUMN] + 1]]
-            place, start = access[_PLACE:], starts[n - first]
-            stop = start + place[1] * place[3] * len(column) * place[5]
-            if stop > len(kept):
-                kept = np.concatenate((kept, np.empty(stop, np.int64)))
-            starts[n - first + 1] = stop
-            found = kept[start:stop].reshape(-1, place[5])
-            _addresses(column, place, found)
-            lasts, first_bank = last[own[_FIRST] : own[_FIRST] + own[_DEPTH]], banks[own[_FIRST_BANK] :]
+    slots = 0
+    for index in range(len(engines)):
+        engine, first, end = engines[index], begins[index], begins[index + 1]
+        span, earliest, stop = 0, slots, 0
+        for n in range(first, end):
+            own, start = accesses[n, _MEMORY], stop
+            column, per_vector = accesses[n, _COLUMN], accesses[n, _PLACE + 5]
+            vectors = accesses[n, _PLACE + 1] * accesses[n, _PLACE + 3] * (columns[column + 1] - columns[column])
+            stop = start + vectors * per_vector
+            x.starts[n - first + 1] = stop
+            _addresses(accesses, n, offsets, columns, x.found, start)
             for write in range(2):
-                if access[_READS + write]:
-                    _conflicts(lasts, first_bank, own[_BANK_UNITS], found, write, needed)
-            if engine == _ALU and access[_READS] and own[_TIMED]:
-                earliest = max(earliest, _earliest(written[own[_FIRST] :], found))
-            span = max(span, len(found))
-        current = clock[engine].copy()
-        for _ in range(kinds):  # the latest first: it may imply the others
-            other = np.argmax(needed)
-            if other != engine and needed[other] > current[other]:
-                push[needed[other]] |= bits[other, engine]
-                pop[index] |= bits[engine, other]
-                current = np.maximum(current, completed[needed[other]])
-            needed[other] = -1
-        current[engine] = index
-        clock[engine] = completed[index] = current
+                if accesses[n, _READS + write]:
+                    _conflicts(x, start, stop, memories, own, write)
+            if engine == _ALU and accesses[n, _READS] and memories[own, _TIMED]:
+                earliest = max(earliest, _earliest(x, start, stop, per_vector, memories[own, _FIRST]))
+            span = max(span, vectors)
+        _issue(x, engine, index, bits, pop, push)
         if engine == _ALU:
             waits[index] = earliest - slots
-        for n in range(first, begins[index + 1]):
-            access, own = accesses[n], memories[accesses[n, _MEMORY]]
-            found = kept[starts[n - first] : starts[n - first + 1]].reshape(-1, access[_PLACE + 5])
+        for n in range(first, end):
+            own, start, stop = accesses[n, _MEMORY], x.starts[n - first], x.starts[n - first + 1]
             for write in range(2):
-                if access[_READS + write]:
-                    lasts, first_bank = last[own[_FIRST] :], banks[own[_FIRST_BANK] :]
-                    _record(lasts, first_bank, own[_BANK_UNITS], found, write, engine, index)
-            if engine == _ALU and access[_WRITES] and own[_TIMED]:
-                for position in range(found.shape[0]):
-                    for k in range(found.shape[1]):
-                        written[own[_FIRST] + found[position, k]] = earliest + position
+                if accesses[n, _READS + write]:
+                    _record(x, start, stop, memories, own, write, engine, index)
+            if engine == _ALU and accesses[n, _WRITES] and memories[own, _TIMED]:
+                for k in range(start, stop):
+                    x.written[memories[own, _FIRST] + x.found[k]] = earliest + (k - start) // accesses[n, _PLACE + 5]
         if engine == _ALU:
             slots = earliest + span
-    return pop, push, waits
 
 
 def _fill(rows: Addresses, columns: Sequence[Any]) -> None:
@@ -210,15 +229,29 @@ class HazardTracker:
 
     def _ordered(self, table: Table) -> tuple[Any, Any, Any]:
         begins, accesses = self._accesses(table)
-        return _order(
-            np.ascontiguousarray(table["engine"]),
-            begins,
-            accesses,
-            np.concatenate([np.zeros(0, np.int64), *self._columns]),
-            np.cumsum([0, *map(len, self._columns)]),
-            self._memories(),
-            _BITS,
+        columns = np.cumsum([0, *map(len, self._columns)])
+        memories, count, kinds = self._memories(), len(table), len(_BITS)
+        _, outer, _, inner, _, span, _, _ = accesses[:, _PLACE:].T
+        most = np.cumsum([0, *(outer * inner * span * np.diff(columns)[accesses[:, _COLUMN]])])[begins]
+        addresses = int(memories[-1, _FIRST] + memories[-1, _DEPTH])
+        banks = int(memories[-1, _FIRST_BANK] - (-memories[-1, _DEPTH] // memories[-1, _BANK_UNITS]))
+        books = _Books(
+            last=np.full((addresses, 2, kinds), -1, np.int64),
+            banks=np.full((banks, 2, kinds), -1, np.int64),
+            written=np.full(addresses, _LONG_AGO, np.int64),
+            found=np.empty(np.diff(most).max(initial=0), np.int64),
+            starts=np.zeros(np.diff(begins).max(initial=0) + 1, np.int64),
+            clock=np.full((kinds, kinds), -1, np.int64),
+            completed=np.empty((count, kinds), np.int64),
+            needed=np.full(kinds, -1, np.int64),
         )
+        pop, push, waits = np.zeros(count, np.uint8), np.zeros(count, np.uint8), np.zeros(count, np.int64)
+        engines, offsets = (
+            np.ascontiguousarray(table["engine"]),
+            np.concatenate([np.zeros(0, np.int64), *self._columns]),
+        )
+        _order(engines, begins, accesses, offsets, columns, memories, _BITS, books, pop, push, waits)
+        return pop, push, waits
 
     def _accesses(self, table: Table) -> tuple[Addresses, Addresses]:
         """Of each instruction the first of its accesses, and the table of all.
