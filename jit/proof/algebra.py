@@ -34,15 +34,19 @@ REQUANTIZE, CLAMP, MAXIMUM, MEMBER, TABLE, MINIMUM = range(1, 7)  #: what a key 
 #: weights are zero
 LINEAR, PLAIN, MAXSET, MINSET, NOTHING = range(5)
 
-_INVERSE = 1.0 / P
+_INVERSE, _POWER = 1.0 / P, float(1 << 33)
 _HALF = 1 << 32
 _GOLDEN, _MIX1, _MIX2 = -7046029254386353131, -4658895280553007687, -7723592293110705685
 
 
 @compiled
 def reduce(value: float) -> float:
-    """A congruent number within about +-P/2."""
-    return value - P * np.rint(value * _INVERSE)
+    """A congruent number within about +-P/2.
+
+    P by parts, so that no product is rounded, not even for a ``value`` beyond 2^53 that a float64 holds.
+    """
+    count = np.rint(value * _INVERSE)
+    return (value - _POWER * count) + (_POWER - P) * count
 
 
 @compiled
