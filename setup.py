@@ -76,7 +76,7 @@ def compile_kernels(library: Path) -> None:
         environment = {**os.environ, **processor, "TILEWRIGHT_CACHE": cache}
         environment["PYTHONPATH"] = os.pathsep.join([str(library), os.environ.get("PYTHONPATH", "")])
         script = (  # no problem is so small that it is interpreted
-            "import sys; from tilewright.isa import compiled; compiled.SMALL_NUMBERS = -1;"
+            "import sys; from tilewright.isa import compiled; compiled.PATIENCE_SECONDS = -1;"
             "from tilewright.cli.app import main; sys.exit(main(['run', sys.argv[1]]))"
         )
         command = [sys.executable, "-c", script, str(HERE / "examples" / "digits" / "digits.onnx")]

@@ -3,8 +3,9 @@
 What a kernel calls is compiled into it (:mod:`tilewright.isa.pieces`), and kept on disk with it
 (:mod:`tilewright.isa.machine_code`). A small problem is not worth compiling for: all planning of a small network is two
 milliseconds of machine code that takes half a minute to make. An ``interpretable`` kernel without machine code takes
-small arguments as Python, until that has taken as long as compiling would. With ``NUMBA_DISABLE_JIT=1`` all kernels
-stay Python. Each package that has kernels makes its decorator in a file ``native.py``.
+small problems as Python, and all that it calls too, until that has taken as long as compiling would. With
+``NUMBA_DISABLE_JIT=1`` all kernels stay Python. Each package that has kernels makes its decorator in a file
+``native.py``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import functools
 import inspect
 import threading
 import time
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -28,11 +30,19 @@ from tilewright.isa.pieces import PieceCompiler, WholeCompiler
 from tilewright.progress import compiling
 
 F = TypeVar("F", bound=Callable[..., Any])
+Seconds = Callable[..., float]
 
 SMALL_NUMBERS = 1 << 14  #: in the arrays of arguments that are small
 PATIENCE_SECONDS = 2.0  #: for which a kernel is interpreted before it is compiled
 
-_python = threading.local()  #: ``_python.depth``: whether this thread interprets a kernel
+
+class _Interpreting(threading.local):
+    """``here``: whether this thread interprets a kernel."""
+
+    here = False
+
+
+_python = _Interpreting()
 _there: set[Any] = set()  #: kernels
 _compiled: set[Any] = set()  #: and those that this process has compiled
 
@@ -55,13 +65,16 @@ class _Called(CPUDispatcher):
 class Kernel(CPUDispatcher):
     """A kernel as Python calls it; what other kernels call is its piece."""
 
-    def __init__(self, function: Any, options: dict[str, Any], code: MachineCode | None, interpretable: bool) -> None:
+    def __init__(
+        self, function: Any, options: dict[str, Any], code: MachineCode | None, in_python: bool, seconds: Seconds | None
+    ) -> None:
         options = {"nopython": True, "boundscheck": None, **options}
         self._piece = _Called(function, targetoptions=options, pipeline_class=PieceCompiler)
         super().__init__(function, targetoptions=options, pipeline_class=WholeCompiler)
         _there.add(function)
         self._code = code
-        self._interpretable = interpretable
+        self._in_python = in_python
+        self._seconds = seconds
         self._interpreted_seconds = 0.0
         if code is not None:
             self._cache = Cache(code, function)
@@ -69,19 +82,23 @@ class Kernel(CPUDispatcher):
     def __call__(self, *args: Any, **named: Any) -> Any:
         if named:
             args = inspect.signature(self.py_func).bind(*args, **named).args
-        if getattr(_python, "depth", 0):
-            return self.py_func(*args)
-        if not self._interpretable or self.overloads or self._interpreted_seconds > PATIENCE_SECONDS:
+        if _python.here:
+            return self.py_func(*args) if self._in_python else _as_numba_sees(super().__call__(*args))
+        if self._seconds is None or self.overloads or self._interpreted_seconds > PATIENCE_SECONDS:
             return super().__call__(*args)
-        if _numbers(args) > SMALL_NUMBERS or self._cache.has(tuple(map(self.typeof_pyval, args))):
+        if self._seconds(*args) > PATIENCE_SECONDS or self._cache.has(tuple(map(self.typeof_pyval, args))):
             return super().__call__(*args)
+        return self.interpret(*args)
+
+    def interpret(self, *args: Any) -> Any:
+        """The same as Python, at any time."""
         begin = time.thread_time()
-        _python.depth = 1
+        _python.here = True
         try:
             with np.errstate(all="ignore"):  # as compiled code, which divides by zero and overflows without a word
-                return self.py_func(*args)
+                return self.py_func(*map(_as_numba_sees, args))
         finally:
-            _python.depth = 0
+            _python.here = False
             self._interpreted_seconds += time.thread_time() - begin
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
@@ -112,16 +129,38 @@ def _numbers(args: tuple[Any, ...]) -> int:
     return sum(a.size for a in args if isinstance(a, np.ndarray)) + sum(map(_numbers, tuples))
 
 
-def compiler(code: MachineCode | None, *, interpretable: bool = False, **options: Any) -> Callable[[F], F]:
+def _by_numbers(*args: Any) -> float:
+    return _numbers(args) * (PATIENCE_SECONDS / SMALL_NUMBERS)
+
+
+def _as_numba_sees(value: Any) -> Any:
+    """An argument that gives Python the numbers of compiled code: of 64 bits, and rows of a table with attributes."""
+    if type(value) is int:
+        return np.int64(value)
+    if isinstance(value, np.ndarray) and value.dtype.names:
+        row = namedtuple("row", value.dtype.names)  # type: ignore[misc]
+        return [row(*fields) for fields in value.tolist()]
+    return value
+
+
+def compiler(
+    code: MachineCode | None,
+    *,
+    interpretable: bool | Seconds = False,
+    in_python: bool = True,
+    **options: Any,
+) -> Callable[[F], F]:
     """A decorator: compiled by Numba without bounds checks, with these of its options, and kept as ``code`` has it.
 
-    ``interpretable``: Python gives the same numbers, as long as none leaves 64 bits.
+    ``interpretable``: Python gives the same numbers, as long as none leaves 64 bits; or also how many seconds it takes
+    about for some arguments. ``in_python``: whether an interpreted kernel that calls this one has it interpreted too.
     """
+    seconds = interpretable if callable(interpretable) else _by_numbers if interpretable else None
 
     def decorate(function: F) -> F:
         if numba_config.DISABLE_JIT:
             return function
-        kernel: Any = Kernel(function, options, code, interpretable)
+        kernel: Any = Kernel(function, options, code, in_python, seconds)
         functools.update_wrapper(kernel, function)
         made: F = kernel
         return made

@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from tilewright.sim.native import compiled
+from tilewright.sim.native import emitted
 from tilewright.sim.raw import by_lanes
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
@@ -60,7 +60,7 @@ def _step(builder: Any, base: Any, stride: Any, index: int) -> Any:
     return builder.add(base, builder.mul(stride, ir.Constant(_I64, index)))
 
 
-@compiled
+@emitted
 def dense_block(lanes: int, acc: int, act: int, wgt: int, stride: int, keep: int) -> None:
     """acc[0:V] = (keep ? acc[0:V] : 0) + act[0:V] . W for one V x V block; acc, act and wgt are addresses.
 
@@ -69,7 +69,7 @@ def dense_block(lanes: int, acc: int, act: int, wgt: int, stride: int, keep: int
     _dense(lanes, acc, act, wgt, stride, keep)
 
 
-@compiled
+@emitted
 def window_pair(lanes: int, acc: int, newest: int, back: int, wgt: int, keep: int) -> None:
     """acc[c] = (keep ? acc[c] : 0) + two taps, window[t][c] * wgt[c][t], for the V lanes of one image.
 

@@ -11,6 +11,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from tilewright.sim.native import emitted
+
 LANES = (4, 8, 16, 32, 64)  #: lanes that a Config may have
 
 
@@ -58,24 +60,44 @@ def _pointer(builder: Any, address: Any, bits: int) -> Any:
 
 
 @operation()
-def copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
-    """Copy ``count`` bytes between two addresses that do not overlap."""
+def _copy_bytes(builder: Any, target: Any, source: Any, count: Any) -> None:
     cgutils.raw_memcpy(builder, _pointer(builder, target, 8), _pointer(builder, source, 8), count, 1, align=1)
 
 
 @operation()
-def copy_pair(builder: Any, target: Any, source: Any) -> None:
-    """Copy two bytes."""
+def _copy_pair(builder: Any, target: Any, source: Any) -> None:
     builder.store(builder.load(_pointer(builder, source, 16), align=1), _pointer(builder, target, 16), align=1)
 
 
 @operation(types.int32)
-def read_int32(builder: Any, address: Any) -> Any:
-    """The little-endian int32 at any address."""
+def _read_int32(builder: Any, address: Any) -> Any:
     return builder.load(_pointer(builder, address, 32), align=1)
 
 
 @operation(types.int8)
-def read_int8(builder: Any, address: Any) -> Any:
-    """The int8 at an address."""
+def _read_int8(builder: Any, address: Any) -> Any:
     return builder.load(_pointer(builder, address, 8), align=1)
+
+
+@emitted
+def copy_bytes(target: int, source: int, count: int) -> None:
+    """Copy ``count`` bytes between two addresses that do not overlap."""
+    _copy_bytes(target, source, count)
+
+
+@emitted
+def copy_pair(target: int, source: int) -> None:
+    """Copy two bytes."""
+    _copy_pair(target, source)
+
+
+@emitted
+def read_int32(address: int) -> int:
+    """The little-endian int32 at any address."""
+    return _read_int32(address)
+
+
+@emitted
+def read_int8(address: int) -> int:
+    """The int8 at an address."""
+    return _read_int8(address)

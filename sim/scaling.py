@@ -17,7 +17,7 @@ from numba.core import cgutils
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
 from tilewright.isa.functions import FLOAT_LIMIT, RESCALING, SCALING, Combine
 from tilewright.sim.blocks import load_vector, splat
-from tilewright.sim.native import compiled
+from tilewright.sim.native import emitted
 from tilewright.sim.raw import by_lanes
 
 MODES = tuple(int(rounding) for rounding in RESCALING)  #: codes of the modes that shift a sum
@@ -114,7 +114,7 @@ class _Lanes:
         self.b.store(value, self.b.inttoptr(address, value.type.as_pointer()), align=align)
 
 
-@compiled
+@emitted
 def requantize_lanes(
     lanes: int, act: int, acc: int, prm: int, stride: int, added: int, even: int, zero: int, low: int, high: int
 ) -> None:
@@ -126,7 +126,7 @@ def requantize_lanes(
     _requantize(lanes, act, acc, prm, stride, added, even, zero, low, high)
 
 
-@compiled
+@emitted
 def rescale_lanes(lanes: int, acc: int, act: int, prm: int, stride: int, added: int, even: int, combine: int) -> None:
     """acc[0:V] (op)= scale_round((act[0:V] << 20) + bias); arguments as for :func:`requantize_lanes`."""
     _rescale(lanes, acc, act, prm, stride, added, even, combine)

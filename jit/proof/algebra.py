@@ -20,11 +20,13 @@ in common shows only where they are brought to one form here:
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tilewright.isa.arithmetic import RESCALE_LEFT_SHIFT
 from tilewright.isa.functions import FLOAT_LIMIT
-from tilewright.jit.proof.native import compiled
+from tilewright.jit.proof.native import compiled, interpretable
 from tilewright.sim.functions import nudge, precision, to_even
 
 P = (1 << 33) - 9  #: prime
@@ -76,7 +78,8 @@ def mix(x: int) -> int:
 @compiled
 def chain(key: int, value: int) -> int:
     """A key that depends on ``key`` and a parameter more."""
-    return mix((key ^ (value * _GOLDEN)) + _MIX2)
+    number: Any = np.int64(value)  # wraps
+    return mix((key ^ (number * _GOLDEN)) + _MIX2)
 
 
 @compiled
@@ -169,7 +172,7 @@ def scale_entry(x: int, bias: int, multiplier: int, shift: int, offset: int, rou
     return int(np.int32(scale_round(shifted, multiplier, shift, offset, rounding)))
 
 
-@compiled
+@interpretable
 def table_form(seed: int, table: np.ndarray) -> tuple[int, int, int]:
     """A function of int8 values by its 256 results: (a, b, 0) for ``a x + b``, else (0, 0, key)."""
     a = table[129] - table[128]

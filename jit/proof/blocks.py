@@ -13,7 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from tilewright.jit.proof.native import compiled
+from tilewright.jit.proof.native import emitted
 from tilewright.sim.blocks import splat
 from tilewright.sim.raw import operation
 
@@ -74,7 +74,7 @@ _one4, _one8, _one16 = (_make(n, 1) for n in (4, 8, 16))
 _all4, _all8, _all16 = (_make(n, TURNS) for n in (4, 8, 16))
 
 
-@compiled
+@emitted
 def add_products(turns: int, total: int, acts: int, wgt: int, inputs: int, outputs: int) -> None:
     """total[turns][outputs] += act[turns][inputs] . wgt[inputs][outputs], of one turn or ``TURNS``.
 

@@ -17,13 +17,13 @@ from tilewright.jit.proof.algebra import (
     residue,
     times,
 )
-from tilewright.jit.proof.native import compiled
+from tilewright.jit.proof.native import interpretable
 
 #: the halves of an element are at most 2^16; so many products of a half and an element add up below 2^53
 _PART, _PART_TERMS = float(1 << 17), 16
 
 
-@compiled
+@interpretable
 def requantize_elements(
     acc: Any, kind: int, prm: Any, rounding: int, zero_point: int, lo: int, hi: int, seed: int, out: Any
 ) -> None:
@@ -40,28 +40,28 @@ def requantize_elements(
             out[n, c] = requantized(reduce(acc[n, c]), kind, prm[0, c], key[c], keeps[c], lo, hi, seed)
 
 
-@compiled
+@interpretable
 def map_elements(values: Any, a: int, b: int, key: int, out: Any) -> None:
     """A function in the form of :func:`~tilewright.jit.proof.algebra.table_form`, element by element; 1-D."""
     for n in range(len(values)):
         out[n] = apply_form(values[n], a, b, key)
 
 
-@compiled
+@interpretable
 def members(values: Any, kind: int, seed: int, out: Any) -> None:
     """What each value adds to a maximum or minimum (``kind``); 1-D."""
     for n in range(len(values)):
         out[n] = member(values[n], kind, seed)
 
 
-@compiled
+@interpretable
 def reduce_elements(values: Any) -> None:
     """Reduce in place; 1-D."""
     for n in range(len(values)):
         values[n] = reduce(values[n])
 
 
-@compiled
+@interpretable
 def multiply_elements(a: Any, b: Any, out: Any) -> None:
     """``out[n] = a[n] * b[n]``; 1-D."""
     for n in range(len(a)):
@@ -82,7 +82,7 @@ def product_of_elements(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArr
     return total
 
 
-@compiled
+@interpretable
 def differing(a: Any, b: Any, out: Any) -> int:
     """``out[n]``: whether two elements differ; how many; 1-D."""
     count = 0
@@ -92,7 +92,7 @@ def differing(a: Any, b: Any, out: Any) -> int:
     return count
 
 
-@compiled
+@interpretable
 def _residues(values: Any, out: Any) -> None:
     for n in range(len(values)):
         out[n] = residue(values[n])

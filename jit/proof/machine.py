@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tilewright.isa.by_reference import by_reference
 from tilewright.isa.program import Program
 from tilewright.jit.proof.algebra import hashed
-from tilewright.jit.proof.native import compiled
+from tilewright.jit.proof.native import interpretable
 from tilewright.sim.state import Memories, make_memories, make_shape
 
 
@@ -54,7 +54,7 @@ class Machine(NamedTuple):
     seed: int
 
 
-@compiled
+@interpretable
 def _fill_random(values: Any, key: int) -> None:
     for n in range(len(values)):
         values[n] = hashed(n + key)

@@ -5,12 +5,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import tilewright.sim
 from tilewright.isa.compiled import compiler
 from tilewright.isa.machine_code import MachineCode
 
-_PROOF = Path(__file__).parent
+F = TypeVar("F", bound=Callable[..., Any])
 
-compiled = compiler(MachineCode("proof", _PROOF, Path(str(tilewright.sim.__file__)).parent), fastmath={"contract"})
+_CODE = MachineCode("proof", Path(__file__).parent, Path(str(tilewright.sim.__file__)).parent)
+_kernel = partial(compiler, _CODE, fastmath={"contract"})
+
+compiled = _kernel()
+emitted = _kernel(in_python=False)  #: calls what is written as IR
+interpretable = _kernel(interpretable=True)
+
+
+def interpretable_in(seconds: Callable[..., float]) -> Callable[[F], F]:
+    """The same, for a kernel whose arguments say in another way how long Python takes."""
+    return _kernel(interpretable=seconds)

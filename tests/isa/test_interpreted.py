@@ -65,4 +65,41 @@ def test_arithmetic_is_compiled_code_s(kernel: Any) -> None:
 def test_an_exception_ends_the_interpretation(kernel: Any) -> None:
     with pytest.raises(TypeError, match="half|int|NoneType"):
         kernel(np.array([None]))
-    assert not getattr(compiled._python, "depth", 0)
+    assert not compiled._python.here
+
+
+def test_rows_have_their_fields_and_sums_are_of_64_bits(kernel: Any) -> None:
+    """As compiled code has them, also where Python's numbers would be longer or a result comes from compiled code."""
+    code = kernel._code
+
+    @compiled.compiler(None, in_python=False)
+    def large(x: int) -> int:
+        return x << 62
+
+    @compiled.compiler(code, interpretable=True)
+    def total(rows: Any, seed: int) -> int:
+        found = seed * 3
+        for n in range(len(rows)):
+            found += 3 * large(rows[n].step) ^ rows[n].count
+        return found
+
+    rows = np.array([(1, 7), (3, 5)], [("step", np.int64), ("count", np.int64)])
+    interpreted = total(rows, (1 << 63) - 1)
+    assert not total.overloads  # type: ignore[attr-defined]
+    assert large.overloads  # type: ignore[attr-defined]
+    total._interpreted_seconds = compiled.PATIENCE_SECONDS + 1  # type: ignore[attr-defined]
+    assert interpreted == total(rows, (1 << 63) - 1)
+    assert total.overloads  # type: ignore[attr-defined]
+
+
+def test_what_would_take_long_is_compiled(kernel: Any) -> None:
+    """By the kernel's own estimate, whatever the sizes of its arguments."""
+
+    @compiled.compiler(kernel._code, interpretable=lambda rounds: rounds * 1e-3)
+    def count(rounds: int) -> int:
+        return rounds + 1
+
+    assert count(10) == 11
+    assert not count.overloads  # type: ignore[attr-defined]
+    assert count(10_000) == 10_001
+    assert count.overloads  # type: ignore[attr-defined]

@@ -18,6 +18,7 @@ from tests.verification.random_instructions import KIND_WEIGHTS
 from tests.verification.random_program import Style, random_config, random_program, random_segments
 from tests.verification.random_state import WRITTEN
 from tilewright.config import PRESETS
+from tilewright.isa import compiled
 from tilewright.isa.arithmetic import wrap_int32
 from tilewright.isa.codec import Instruction, decode, encode
 from tilewright.isa.program import Program
@@ -25,8 +26,10 @@ from tilewright.isa.spec import AluOp, Memory, Opcode
 from tilewright.jit.errors import Unfollowed
 from tilewright.jit.proof.algebra import MAXSET, P
 from tilewright.jit.proof.elements import residues
-from tilewright.jit.proof.program_side import ProgramSide
+from tilewright.jit.proof.machine import Machine
+from tilewright.jit.proof.program_side import ProgramSide, _run
 from tilewright.sim import Functional
+from tilewright.sim.state import Memories
 
 RUNS = 4
 LINEAR_KINDS = {"load": 6, "load_uops": 2, "fill": 2, "store": 3, "dense": 6, "window": 6, "wait": 1, "alu": 2}
@@ -106,3 +109,22 @@ def test_known_numbers_give_the_numbers_of_the_simulator(seed: int) -> None:
     written = row_0(functional.memory(Memory.ACC))
     assert np.array_equal(wrap_int32(np.where(acc > P // 2, acc - P, acc)), written)
     assert written.any()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_interpreted_and_compiled_code_give_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a run leaves behind, bit by bit, and why an instruction cannot be followed."""
+    monkeypatch.setattr(compiled, "PATIENCE_SECONDS", -1.0)
+    program = random_case(seed, {**KIND_WEIGHTS, "alu": 2})
+    kernel: Any = _run
+    ends, machines = [], []
+    for run in (kernel, kernel.interpret):
+        side = ProgramSide(program, [], {}, 1 << 62, np.random.default_rng(seed))
+        machine = side.machine
+        ends.append([run(side.table[n : n + 1], n, machine, side.shape) for n in range(len(side.table))])
+        machines.append([*machine._replace(memories=()), *machine.memories])  # type: ignore[arg-type]
+    assert kernel.overloads
+    assert ends[0] == ends[1]
+    for name, one, other in zip((*Machine._fields, *Memories._fields), *machines, strict=True):
+        if name != "constants":  # addresses
+            assert np.array_equal(one, other), name
