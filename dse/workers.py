@@ -3,7 +3,7 @@
 A pool yields outcomes as they become ready, those that are ready together in one list; what a sweep makes of them
 does not depend on the order.
 Dask's start takes about a second and a task about two milliseconds, an analytical evaluation often less. So points
-travel in chunks, and a sweep that would be over before workers are up never starts them (docs/cluster.md). Samplers
+travel in chunks, and a sweep that would be over before workers are up never starts them (docs/explorer.md). Samplers
 that learn nothing go several batches at a time. On a cluster that others run, a driver that dies leaves the sweep's
 task (kilobytes to megabytes of networks) until the scheduler ends.
 """
