@@ -1,4 +1,4 @@
-"""The documentation site builds without a warning, and what it makes of the source is whole."""
+"""The documentation site builds without a warning, what it makes of the source is whole, and its prose stays short."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from docs import generated, pictures
+from docs import generated, pictures, tables
 from tests.conftest import REPOSITORY
 from tests.test_layering import PARTS
+from tilewright import pages
 
 DOCS = REPOSITORY / "docs"
 
@@ -71,6 +72,11 @@ def test_errors_have_their_way_out() -> None:
     assert "## ConfigError" in text
     assert r"| ‹path›: is a compiled artifact, not a model | load it with tilewright.load |" in text
     assert "## AssemblyError" in text
+
+
+def test_tables_are_made_from_what_is_kept_and_declared() -> None:
+    for page, made in tables.blocks().items():
+        assert pages.filled(page, made) == (DOCS / page).read_text(), f"{page}: run python -m docs.tables"
 
 
 PAGES = [*sorted(DOCS.rglob("*.md")), *sorted(REPOSITORY.glob("*.md"))]

@@ -1,1 +1,1 @@
-"""The door for Relax modules: what of them Tilewright claims, its integer graph, and the module that runs it."""
+"""Relax modules: what Tilewright claims of them, its integer graph, and the module that runs it."""

@@ -1,5 +1,5 @@
-"""What is left of a part of a network before it is planned: functions of one tensor are one table, pads are padding,
-operators are computed as they cost least, and channels that nobody needs are gone. The same for all inputs."""
+"""The same integers from a smaller graph: functions of one tensor become one table, pads become padding, operators
+take their cheapest form, and channels that nobody needs go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model files read at their source: operators to the integer graph, and stretches of them as models of their own.
+"""Model files read at their source: operators to the integer graph, and partitions as models of their own.
 
 Every operator of the file is either lowered exactly, with every number in it looked at, or left to the interpreter
 that the file came from, which then gives the reference's own integers.

@@ -1,4 +1,4 @@
-"""A stretch of layers cut into pieces that cores compute at the same time, each a graph of its own.
+"""A partition cut into pieces that cores compute at the same time, each a graph of its own.
 
 A piece makes some rows, or some channels, of every result, from as much of the operands as that takes: rows at the
 seam (the halo) are computed by both neighbours, so that nothing is exchanged within a stretch; or it makes what some
