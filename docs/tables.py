@@ -22,8 +22,10 @@ from tilewright.hw import synthesis_report
 from tilewright.hw.boards.board import board_names, load_board
 from tilewright.hw.timing import whole
 from tilewright.isa import timing
+from tilewright.isa.assembler import assemble
 from tilewright.runtime.report import keys
 from tilewright.runtime.report.host_work import PROCESSORS
+from tilewright.sim import simulate_timing
 
 ROOT = Path(__file__).resolve().parent.parent
 #: published rates of fpgaConvNet on the same chip, a design for each network
@@ -128,6 +130,15 @@ def constants() -> Iterator[list[str]]:
         yield [f"`{name}`", value, meaning.replace("``", "`")]
 
 
+def worked_example() -> Iterator[list[str]]:
+    """The times of the program on the page of the timing contract."""
+    text = (ROOT / "docs" / "timing.md").read_text().partition("```text\n")[2].partition("```")[0]
+    times = simulate_timing(assemble(text))
+    named = re.findall(r"^((?:load|fill|wait|alu) \w+|[a-z]+)\b", text, re.M)
+    for name, *each in zip(named, times.dispatch, times.issue, times.retire, strict=True):
+        yield [name, *(str(cycle) for cycle in each)]
+
+
 def boards() -> Iterator[list[str]]:
     """The boards with their ports and the clocks of their presets."""
     for board in map(load_board, board_names()):
@@ -225,7 +236,10 @@ def blocks() -> dict[str, dict[str, list[str]]]:
             ),
             "cache": table("part | holds", ([f"`{name}`", what] for name, what in CACHES.items())),
         },
-        "timing.md": {"isa/timing.py": table("constant | cycles | meaning", constants())},
+        "timing.md": {
+            "isa/timing.py": table("constant | cycles | meaning", constants()),
+            "worked example": table("instruction | dispatch | issue | retire", worked_example()),
+        },
     }
 
 

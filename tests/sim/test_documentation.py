@@ -18,7 +18,7 @@ def test_worked_example() -> None:
     assert listing is not None
     made = assemble(listing[1])
     result = simulate_timing(made)
-    rows = re.findall(r"^\| [a-z_ ]+ \| (\d+) \| (\d+) \| (\d+) \| ", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| [a-z_ ]+ \| (\d+) \| (\d+) \| (\d+) \|$", TEXT, re.MULTILINE)
     assert [tuple(map(int, row)) for row in rows] == list(zip(result.dispatch, result.issue, result.retire))
     cycles = re.search(r"It takes (\d+) cycles", TEXT)
     assert cycles is not None
