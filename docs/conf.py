@@ -17,7 +17,10 @@ project = "Tilewright"
 copyright = "the Tilewright authors; Apache-2.0"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_copybutton"]
+#: what a reader does not type: of a block with prompts the commands alone are copied
+copybutton_prompt_text = r"(?:board|pc)?\$ +|>>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 myst_heading_anchors = 4  # as where the same pages are read in the repository
 exclude_patterns = ["**/.*"]
 highlight_language = "none"

@@ -21,7 +21,7 @@ DOCS = REPOSITORY / "docs"
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
-    if missing := [name for name in ("sphinx", "myst_parser", "furo") if find_spec(name) is None]:
+    if missing := [name for name in ("sphinx", "myst_parser", "furo", "sphinx_copybutton") if find_spec(name) is None]:
         pytest.skip(f"needs {', '.join(missing)}: pip install 'tilewright[docs]'")
     command: list[str | Path] = [
         sys.executable,
