@@ -23,6 +23,7 @@ from tilewright.hw.boards.board import board_names, load_board
 from tilewright.hw.timing import whole
 from tilewright.isa import timing
 from tilewright.isa.assembler import assemble
+from tilewright.jit.substitute.search import RULES
 from tilewright.runtime.report import keys
 from tilewright.runtime.report.host_work import PROCESSORS
 from tilewright.sim import simulate_timing
@@ -40,6 +41,17 @@ WELL_KNOWN = {
     "mobilenet_v3": "MobileNetV3-Small, 224", "efficientnet_b0": "EfficientNet-B0, 224",
     "efficientnet_lite0": "EfficientNet-Lite0, 224", "unet": "U-Net, 128", "lstm": "LSTM, 49 steps",
 }  # fmt: skip
+CHECKS = (
+    "python -m tests.verification.differential",
+    "python bench/bench_rtl_cycles.py",
+    "python bench/bench_rates.py",
+)
+CAMPAIGNS = (
+    "python -m tests.fuzz", "pytest tests/runtime/test_artifact_attack.py", "python -m tests.campaigns.mutants",
+    "python -m tests.campaigns.misreadings", "python -m tests.campaigns.devices", "python -m tests.campaigns.kills",
+    "pytest tests/test_interrupts.py", "python -m tests.campaigns.full_disk", "python -m tests.campaigns.soak",
+    "pytest tests/runtime/test_threads.py", "pytest tests/test_public_api.py",
+)  # fmt: skip
 #: networks and inputs of the table of low-bit weights
 LOW_BIT = {"digits": " (360 held-out images)", "dscnn_keywords": " (1,000 recordings)"}
 
@@ -176,10 +188,29 @@ def parameters(function: Callable[..., Any]) -> Iterator[list[str]]:
 
 
 def subpackages(folder: Path) -> Iterator[list[str]]:
-    """The packages of a folder with the first sentence of their docstrings."""
+    """The packages of a folder with what their docstrings begin with."""
     for path in sorted(folder.glob("*/__init__.py")):
-        first = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0]
-        yield [f"`{path.parent.name}/`", plain(first)]
+        yield [f"`{path.parent.name}/`", summary(path)]
+
+
+def summary(path: Path) -> str:
+    """What the docstring of a file begins with."""
+    return plain((ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0])
+
+
+def commands(*named: str) -> Iterator[list[str]]:
+    """Commands of the project's tests and measurements with what their files say."""
+    for command in named:
+        what = command.split()[-1]
+        module = ROOT / what.replace(".", "/")
+        path = (
+            ROOT / what
+            if what.endswith(".py")
+            else module / "__main__.py"
+            if module.is_dir()
+            else module.with_suffix(".py")
+        )
+        yield [f"`{command}`", re.sub(r"^`python -m [^`]*`: ", "", summary(path))]
 
 
 def plain(text: str) -> str:
@@ -211,8 +242,15 @@ def blocks() -> dict[str, dict[str, list[str]]]:
         "c_runtime.md": {
             "bench/results/host_instructions.json": table("network | one at a time | of 16 | open", c_runtime())
         },
+        "compiler.md": {
+            "jit/substitute": table(
+                "rule | what it does",
+                ([f"`{name}`", plain((rule.__doc__ or "").partition("\n\n")[0])] for name, rule in RULES.items()),
+            )
+        },
         "explorer.md": {"objectives": table("`--objective` | unit | what", objectives())},
         "hardware.md": {
+            "checks": table("command | what it compares", commands(*CHECKS)),
             "python -m tilewright.hw.synthesis_report": lines(whole.table(reports)),
             "the worst paths of pynq-z2": lines(whole.path_table(default)),
         },
@@ -236,6 +274,7 @@ def blocks() -> dict[str, dict[str, list[str]]]:
             ),
             "cache": table("part | holds", ([f"`{name}`", what] for name, what in CACHES.items())),
         },
+        "trust.md": {"campaigns": table("command | what it tries", commands(*CAMPAIGNS))},
         "timing.md": {
             "isa/timing.py": table("constant | cycles | meaning", constants()),
             "worked example": table("instruction | dispatch | issue | retire", worked_example()),
