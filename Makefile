@@ -1,7 +1,7 @@
 # Tilewright: everything happens in ./.venv; nothing outside the checkout is touched.
 #
 #   make demo      run the bundled network on the simulated accelerator (sets up only what that needs)
-#   make setup     .venv with all that the project uses
+#   make setup     .venv with the group `test`: all groups but board and torch, and the tools
 #   make test      the quick tests         make test-all   the slow ones too
 #   make test-board   what a board loads, on 32-bit and 64-bit ARM by qemu-user and on Python 3.10 with NumPy 1.21
 #   make lint      ruff and mypy           make bench      the benchmarks, one after another

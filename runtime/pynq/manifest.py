@@ -27,10 +27,10 @@ class OverlayError(DeviceError):
 class Manifest:
     """An overlay: the bitstream's path, its Config, the accelerator's cell and interrupt pin in the block design.
 
-    ``clock_mhz``: the clock that the build has achieved; None: the config's. In the file ``format`` is 1, ``config`` has
-    every parameter, as an artifact has, and ``fingerprint`` is the Config's, 16 hex digits, as in the registers. Where
-    ``bitstream_sha256`` is there, a bitstream that differs is refused. ``ip`` and ``interrupt`` may be missing; further
-    keys are ignored.
+    ``clock_mhz``: the clock that the build has achieved; None: the config's. In the file ``format`` is 1, ``config``
+    has every parameter, as an artifact has, and ``fingerprint`` is the Config's, 16 hex digits, as in the registers.
+    Where ``bitstream_sha256`` is there, a bitstream that differs is refused. ``ip`` and ``interrupt`` may be missing;
+    further keys are ignored.
     """
 
     bitstream: Path
