@@ -1,1 +1,1 @@
-"""Lowering rules: one file per family of operators, each a :class:`~tilewright.jit.kernels.base.Node`."""
+"""What nodes do: one file per family, each a :class:`~tilewright.jit.kernels.base.Node`."""

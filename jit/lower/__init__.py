@@ -1,1 +1,1 @@
-"""From operators of the graph to nodes over plain tensors: one rule for each kind of operator."""
+"""From operators of the graph to nodes over plain tensors: the state of a lowering, and what operators lower with."""
