@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from tilewright.jit.source.constraints import constraints
 from tilewright.jit.source.operator_row import OperatorRow
 from tilewright.jit.source.operators import ONNX, TFLITE
 from tilewright.pages import write
@@ -47,6 +49,7 @@ COSTS: dict[str, str] = {
 
 #: names of the schema for what no file has as an operator
 _NO_OPERATORS = ("DELEGATE", "PLACEHOLDER_FOR_GREATER_OP_CODES")
+_COMMON = 4  #: what is said of more than one rule in so many is said once
 _VERSIONS = (1, 2, 3)  #: the least version of an operator that LiteRT knows is one of them
 
 
@@ -57,6 +60,7 @@ def blocks() -> dict[str, list[str]]:
         "other tflite": list(_other_tflite()),
         "onnx": list(_onnx()),
         "other onnx": list(_other_onnx()),
+        "rejected": list(_rejected()),
     }
 
 
@@ -105,6 +109,38 @@ def _other_onnx() -> Iterator[str]:
     yield f"**Without cycles, on the accelerator**: {', '.join(sorted(free))}."
     yield ""
     yield f"**On the CPU, in ONNX Runtime**: {', '.join(sorted(names - on_accelerator(ONNX).keys() - free))}."
+
+
+def _rejected() -> Iterator[str]:
+    """The messages of rules, of operators of which the same is said together; first those of most operators."""
+    said = {
+        f"{name} ({form})" if format == "onnx" else name: constraints(row.find(rule))
+        for format, rows in (("tflite", TFLITE), ("onnx", ONNX))
+        for name, row in rows.items()
+        for form, rule in _rules(row)
+    }
+    times = Counter(message for messages in said.values() for message in messages)
+    common = [message for message, count in times.items() if count > len(said) / _COMMON]
+    yield f"Of most operators: {'; '.join(sorted(common))}."
+    yield ""
+    yield "| operator | falls back for |"
+    yield "|---|---|"
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, messages in sorted(said.items()):
+        own = tuple(sorted(message for message in messages if message not in common))
+        alike.setdefault(own, []).append(name)
+    for own, names in alike.items():
+        if own:
+            yield f"| {', '.join(names)} | {'; '.join(own)} |"
+
+
+def _rules(row: OperatorRow) -> Iterator[tuple[str, str]]:
+    """Each form of an operator, and its rule."""
+    if row.format == "tflite":
+        yield from [("", row.rule)] if row.rule else []
+        return
+    forms = {"8-bit tensors": row.int8, "between Q/DQ pairs": row.real, "int32 sums": row.sums}
+    yield from ((form, rule) for form, rule in forms.items() if rule)
 
 
 def _litert_has(code: int) -> bool:
