@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tilewright import pages
+from tilewright.cli import app
+from tilewright.cli.app import COMMANDS, GROUPS
 from tilewright.cli.caches import PARTS as CACHES
 from tilewright.compiling import compile
 from tilewright.config import PRESETS
@@ -187,6 +189,34 @@ def parameters(function: Callable[..., Any]) -> Iterator[list[str]]:
         yield [f"`{name}`", shown, plain(meaning)]
 
 
+def shell() -> Iterator[list[str]]:
+    """Each command with its example and the first line of its help."""
+    for _, function, example in COMMANDS:
+        yield [f"`tilewright {example}`", summary_of(function.__doc__)]
+    for name, what, _ in GROUPS:
+        yield [f"`tilewright {name}`", plain(what)]
+    for function in (app.serve, app.selftest):
+        yield [f"`tilewright {function.__name__}`", summary_of(function.__doc__)]
+
+
+def site() -> Iterator[list[str]]:
+    """The pages of the site with their titles, by the lists of its first page."""
+    folder = ROOT / "docs"
+    for caption, names in re.findall(
+        r":caption: ([^\n]*)\n:maxdepth: 1\n\n(.*?)\n```", (folder / "index.md").read_text(), re.S
+    ):
+        titles = {
+            name: (folder / f"{name}.md").read_text().partition("\n")[0].removeprefix("# ") for name in names.split()
+        }
+        yield [caption, ", ".join(f"[{title}](docs/{name}.md)" for name, title in titles.items())]
+
+
+def parts(*names: str) -> Iterator[list[str]]:
+    """The parts of the project with what their docstrings begin with."""
+    for name in names:
+        yield [f"`{name}/`", summary(ROOT / name / "__init__.py")]
+
+
 def subpackages(folder: Path) -> Iterator[list[str]]:
     """The packages of a folder with what their docstrings begin with."""
     for path in sorted(folder.glob("*/__init__.py")):
@@ -195,7 +225,12 @@ def subpackages(folder: Path) -> Iterator[list[str]]:
 
 def summary(path: Path) -> str:
     """What the docstring of a file begins with."""
-    return plain((ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n\n")[0])
+    return summary_of(ast.get_docstring(ast.parse(path.read_text())))
+
+
+def summary_of(docstring: str | None) -> str:
+    """What a docstring begins with."""
+    return plain((docstring or "").partition("\n\n")[0])
 
 
 def commands(*named: str) -> Iterator[list[str]]:
@@ -234,10 +269,15 @@ def blocks() -> dict[str, dict[str, list[str]]]:
                 f"network | inputs, all exact | cycles | lower bound | ratio | accelerator at {mhz} MHz | "
                 "board, a second | from Python | fpgaConvNet, same chip",
                 results(),
-            )
+            ),
+            "commands": table("for example | what it does", shell()),
+            "pages": table("| pages", site()),
         },
         "api.md": {"compile": table("parameter | default | meaning", parameters(compile))},
-        "architecture.md": {"jit": table("subpackage | does", subpackages(ROOT / "jit"))},
+        "architecture.md": {
+            "parts": table("folder | holds", parts("isa", "sim", "hw", "jit", "runtime", "dse")),
+            "jit": table("subpackage | does", subpackages(ROOT / "jit")),
+        },
         "boards.md": {"boards": table("name | board | device | memory port | clock of its preset", boards())},
         "c_runtime.md": {
             "bench/results/host_instructions.json": table("network | one at a time | of 16 | open", c_runtime())
@@ -245,7 +285,7 @@ def blocks() -> dict[str, dict[str, list[str]]]:
         "compiler.md": {
             "jit/substitute": table(
                 "rule | what it does",
-                ([f"`{name}`", plain((rule.__doc__ or "").partition("\n\n")[0])] for name, rule in RULES.items()),
+                ([f"`{name}`", summary_of(rule.__doc__)] for name, rule in RULES.items()),
             )
         },
         "explorer.md": {"objectives": table("`--objective` | unit | what", objectives())},

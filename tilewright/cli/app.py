@@ -55,7 +55,7 @@ GROUPS: tuple[tuple[str, str, tuple[tuple[str, Callable[..., None], str], ...]],
      (("list", isa.list_configs, ""), ("show", isa.show_config, "pynq-z2 > mine.toml"))),
     ("cache", "What is kept to be faster next time: size, and removal.",
      (("info", caches.info, ""), ("clear", caches.clear, "kernels"))),
-    ("hw", "The hardware.", (("verilog", hw.verilog, "--config ultra96 -o build/rtl"),)),
+    ("hw", "The accelerator as Verilog.", (("verilog", hw.verilog, "--config ultra96 -o build/rtl"),)),
 )  # fmt: skip
 
 

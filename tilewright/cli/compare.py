@@ -23,7 +23,7 @@ def compare(
         Path | None, typer.Option(metavar="M.md", help="Write verdict and changed layers."), WRITTEN
     ] = None,
 ) -> None:
-    """Judge a report by an earlier one of the model.
+    """Compare two reports of one model.
 
     Exit 1 if cycles grew by more than 1 % or an output integer differs.
     """
