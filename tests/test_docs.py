@@ -14,7 +14,9 @@ import pytest
 from docs import generated, pictures, tables
 from tests.conftest import REPOSITORY
 from tests.test_layering import PARTS
-from tilewright import pages
+from tilewright import config_page, pages
+from tilewright.isa import reference_page
+from tilewright.jit.source import operators_page
 
 DOCS = REPOSITORY / "docs"
 
@@ -77,6 +79,18 @@ def test_errors_have_their_way_out() -> None:
 def test_tables_are_made_from_what_is_kept_and_declared() -> None:
     for page, made in tables.blocks().items():
         assert pages.filled(page, made) == (DOCS / page).read_text(), f"{page}: run python -m docs.tables"
+
+
+#: blocks that a command prints and :mod:`tests.test_figures` holds
+PRINTED = {"bench/bench_groups.py", "bench/bench_transposed.py", "bench/results/recurrent.json"}
+
+
+def test_every_block_has_a_maker() -> None:
+    made = {name for blocks in tables.blocks().values() for name in blocks}
+    pages_of_parts = (config_page, operators_page, reference_page)
+    made |= {name for page in pages_of_parts for name in page.blocks()} | PRINTED
+    texts = [page.read_text() for page in (REPOSITORY / "README.md", *DOCS.rglob("*.md"))]
+    assert {name for text in texts for name in re.findall(r"^<!-- generated: (.+) -->$", text, re.M)} == made
 
 
 #: of README and pages
