@@ -138,6 +138,13 @@ def prepared() -> Iterator[list[str]]:
         yield [SHORT[name], *(thousands(row[key]) for key in ("alone", "each")), str(row["many"])]
 
 
+def rates() -> Iterator[list[str]]:
+    """What an engine does in a cycle of the RTL, and what VTA's published RTL does."""
+    for row in json.loads((ROOT / "bench" / "results" / "rates.json").read_text())["rates"]:
+        shown = [f"{row[key]:.3g}" if row[key] is not None else "" for key in ("promised", "measured", "vta")]
+        yield [row["what"], row["unit"], *shown]
+
+
 def constants() -> Iterator[list[str]]:
     """The constants of the timing contract with the comments beside them."""
     for name, value, meaning in re.findall(r"^([A-Z_]+) = (\d+)  #: (.*)$", inspect.getsource(timing), re.M):
@@ -291,6 +298,7 @@ def blocks() -> dict[str, dict[str, list[str]]]:
         "explorer.md": {"objectives": table("`--objective` | unit | what", objectives())},
         "hardware.md": {
             "checks": table("command | what it compares", commands(*CHECKS)),
+            "bench/results/rates.json": table("rate | unit | promised: | measured: | VTA:", rates()),
             "python -m tilewright.hw.synthesis_report": lines(whole.table(reports)),
             "the worst paths of pynq-z2": lines(whole.path_table(default)),
         },
