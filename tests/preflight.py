@@ -75,7 +75,7 @@ def lacking(what: str) -> str:
     return "" if NEEDS[what][0]() else f"{what} is not installed: {APT}"
 
 
-def main(arguments: list) -> int:
+def main(arguments: list[str]) -> int:
     """Tell what is missing; 1 if the setup cannot go on without it."""
     if sys.version_info < OLDEST:
         version = ".".join(map(str, sys.version_info[:2]))

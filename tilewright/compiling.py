@@ -158,7 +158,7 @@ def compile(
     if is_artifact(data):
         raise CompileError(f"{path}: is a compiled artifact, not a model; load it with tilewright.load")
     power = None
-    if objective == "energy" or not host_watts is host_idle_watts is energy_table is None:
+    if objective == "energy" or any(option is not None for option in (host_watts, host_idle_watts, energy_table)):
         _check_compiler(path)
         from tilewright.jit.place.energy import power_of
 

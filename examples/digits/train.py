@@ -192,7 +192,7 @@ class QdqGraph:
         self.constants: list[onnx.TensorProto] = []
         self.scales: dict[str, np.float32] = {}
 
-    def constant(self, name: str, value: NDArray) -> str:
+    def constant(self, name: str, value: NDArray[Any]) -> str:
         """An initializer; returns its name."""
         self.constants.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name

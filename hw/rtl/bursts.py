@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amaranth.hdl import Array, Cat, Const, Elaboratable, Module, Mux, Signal, Value
 
 from tilewright.config import Config
@@ -9,7 +11,7 @@ from tilewright.isa.registers import DRAM_ADDRESS_BITS
 from tilewright.isa.spec import Memory, bits_for, entry_bytes
 
 
-def row_beats(config: Config, memory: Signal, cols_less_one: Signal) -> tuple[Signal, list]:
+def row_beats(config: Config, memory: Signal, cols_less_one: Signal) -> tuple[Signal, list[Any]]:
     """Beats of a row of a tile, less one, and the statements that drive it; entries and beats are powers of two."""
     shifts = {m: entry_bytes(config, m).bit_length() - config.beat_bytes.bit_length() for m in Memory}
     beats = Signal(len(cols_less_one) + max(0, *shifts.values()))

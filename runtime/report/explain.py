@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.config import Config
@@ -125,7 +125,7 @@ _AWAITED = {
     "fetch": "the instruction itself",
     "latency": "pipelines to drain and for tokens",
 }
-_NEEDS = {
+_NEEDS: dict[str, Callable[[Layer, Config], str]] = {
     "load": lambda layer, config: _bytes(layer, config, "read_bytes", "read"),
     "store": lambda layer, config: _bytes(layer, config, "write_bytes", "write"),
     "alu": lambda layer, _: (

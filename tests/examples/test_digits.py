@@ -31,7 +31,8 @@ def held_out():
 
 def accuracy(directory: Path, x: np.ndarray, labels: np.ndarray) -> float:
     outputs = reference_outputs(directory / "digits.onnx", [x])[0]
-    assert (outputs.shape, outputs.dtype) == ((len(x), 10), np.uint8)
+    assert outputs.shape == (len(x), 10)
+    assert outputs.dtype == np.uint8
     return float((outputs.argmax(1) == labels).mean())
 
 
@@ -58,7 +59,8 @@ def test_committed_network_is_of_eight_bits_from_end_to_end():
     constants = {c.name: numpy_helper.to_array(c) for c in model.graph.initializer}
     for name, value in constants.items():
         if name.endswith("weight_quantized"):
-            assert (value.dtype, value.min() >= -127) == (np.int8, True)
+            assert value.dtype == np.int8
+            assert value.min() >= -127
             assert constants[name.replace("quantized", "scale")].shape == value.shape[:1]
         if name.endswith("bias_quantized"):
             assert value.dtype == np.int32

@@ -38,7 +38,7 @@ def _given(net: Net) -> list[np.ndarray]:
 def test_a_sound_operator_runs(net: Net, fast: bool, tmp_path: Path) -> None:
     model = net.save(tmp_path / "m.tflite")
     results = interpreters.load("litert", model, net.kind, fast=fast)(_given(net))
-    assert [(y.shape, y.dtype) for y in results] == [(t.shape, t.dtype) for t in net.outputs]
+    assert [(y.shape, y.dtype.name) for y in results] == [(t.shape, t.dtype) for t in net.outputs]
 
 
 @pytest.mark.parametrize("net", DAMAGED, ids=_ids(DAMAGED))

@@ -64,7 +64,7 @@ def _folder(path: Path, tensor: TensorSpec) -> Array:
 
 
 def _checked(path: Path, array: Array, tensor: TensorSpec) -> Array:
-    if (array.dtype, tensor.dtype) == (np.float16, "float32"):  # which holds the same numbers
+    if array.dtype == np.float16 and tensor.dtype == "float32":  # which holds the same numbers
         array = array.astype(np.float32)
     try:
         return check_tensor(array, tensor)

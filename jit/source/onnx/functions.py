@@ -35,7 +35,7 @@ def takes(prepared: Prepared, unit: Unit, axis: int) -> bool:
         if len(node.makes) != 1 or (not fixed and prepared.types[node.makes[0]][1] != shape):
             return False
         numbers = [] if fixed else [_shape(prepared, t) for t in node.reads if made.get(t, True)]
-        if any(size != 1 and not _along(size, shape, axis, node.kind) for size in numbers):
+        if not all(_along(size, shape, axis, node.kind) for size in numbers):
             return False
     return not made[unit.outputs[0]]
 
