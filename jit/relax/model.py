@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.compat import Expr, Var
+from tilewright.jit.source.operators import relax_row
 
-_VIEWS = ("relax.reshape", "relax.permute_dims", "relax.expand_dims", "relax.squeeze")
 #: gives the names of a call's results; with the element types that its operands may have
 Row = tuple[Sequence[str], Callable[["Call"], "str | list[str]"]]
 
@@ -129,7 +129,7 @@ class Model:
         if compat.is_constant(expr):
             return compat.array(expr)
         call = self.bound.get(expr)
-        if compat.op_name(call) not in _VIEWS:
+        if not relax_row(compat.op_name(call)).is_view:
             return self.plain(call) if compat.is_var(call) or compat.is_constant(call) else None
         inner = self.plain(compat.arguments(call)[0])
         if inner is None:
@@ -149,7 +149,7 @@ class Model:
                 return None
             axis = int(call.attrs.axis) % max(values.ndim, 1)
             return Quantised(values, scale.reshape(-1), zero.reshape(-1), axis)
-        inner = self.quantised(compat.arguments(call)[0]) if name in _VIEWS else None
+        inner = self.quantised(compat.arguments(call)[0]) if relax_row(name).is_view else None
         if inner is None:
             return None
         if name == "relax.permute_dims":

@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.jit.errors import Unsupported
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.model import Call, Row
-from tilewright.jit.source.operators import RELAX
+from tilewright.jit.source.operators import RELAX, relax_row
 
 _REAL = ("float32",)
 _NUMBERS = ("float32", "int32", "int64")
@@ -256,7 +256,7 @@ def _shape_to_tensor(call: Call) -> str:
 
 def _kind(call: Call) -> str:
     """The operator of ONNX in the call's row."""
-    return RELAX[call.operator.removeprefix("relax.")].name
+    return relax_row(call.operator).name
 
 
 def _plain(call: Call) -> str:

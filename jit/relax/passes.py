@@ -5,8 +5,7 @@ from __future__ import annotations
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.compat import Binding, Expr
 from tilewright.jit.relax.compat_passes import Rewriter
-
-_VIEWS = ("relax.reshape", "relax.permute_dims", "relax.expand_dims", "relax.squeeze")
+from tilewright.jit.source.operators import relax_row
 
 
 def unshare_dequantize(mod: compat.IRModule) -> compat.IRModule:
@@ -32,7 +31,7 @@ def unshare_dequantize(mod: compat.IRModule) -> compat.IRModule:
         value = binding.value
         name = compat.op_name(value)
         source = compat.arguments(value)[0] if name else None
-        if name == "relax.dequantize" or (name in _VIEWS and source in held and _constant(held, source)):
+        if name == "relax.dequantize" or (relax_row(name).is_view and source in held and _constant(held, source)):
             held[binding.var] = value
             return binding.var
         return rewriter.emit(rebuild(rewriter, value), binding.name)

@@ -11,9 +11,9 @@ from tilewright.jit.relax import compat
 from tilewright.jit.relax.compat import Expr, Var
 from tilewright.jit.relax.model import Model
 from tilewright.jit.relax.operators import ROWS
+from tilewright.jit.source.operators import relax_row
 
 _OPSET, _IR = 20, 10
-_PRODUCTS = ("relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv2d_transpose", "relax.matmul")
 
 
 def biases(bound: Mapping[Var, Expr], users: Mapping[Var, int]) -> dict[Var, tuple[Var, Expr]]:
@@ -34,7 +34,7 @@ def biases(bound: Mapping[Var, Expr], users: Mapping[Var, int]) -> dict[Var, tup
 def _is_bias(model: Model, product: Var, other: Expr) -> bool:
     call: Expr = model.bound.get(product)
     name = compat.op_name(call)
-    if name not in _PRODUCTS:
+    if not relax_row(name).is_weighted:
         return False
     constant, plain = model.quantised(other), model.plain(other)
     value = plain if constant is None else constant.values

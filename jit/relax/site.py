@@ -23,6 +23,7 @@ from tilewright.jit.layers.builder import (
 )
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.compat import Expr, Var
+from tilewright.jit.source.operators import relax_row
 
 SEMANTICS_ATTRIBUTE = "tilewright.semantics"  #: on main and on regions: one of these
 
@@ -168,7 +169,7 @@ class Site(Layer):
         name = compat.op_name(call)
         if name == "relax.dequantize":
             return self._dequantised_constant(call)
-        if name not in ("relax.reshape", "relax.permute_dims", "relax.expand_dims", "relax.squeeze"):
+        if not relax_row(name).is_view:
             raise Unsupported(f"{name or 'an expression'} where a quantised constant is needed")
         inner = self.constant(self.argument(call))
         shape = compat.shape(call)

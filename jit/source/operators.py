@@ -223,6 +223,11 @@ def onnx_row(kind: str) -> OperatorRow:
     return ONNX.get(kind, UNKNOWN)
 
 
+def relax_row(name: str) -> OperatorRow:
+    """The row of an operator of Relax by its name, ``relax.`` ahead of it or not."""
+    return RELAX.get(name.removeprefix("relax."), UNKNOWN)
+
+
 def any_row(kind: str) -> OperatorRow:
     """The row of an operator by its name in either format."""
     return ONNX.get(kind) or tflite_row(kind)

@@ -7,8 +7,9 @@ from tilewright.jit.graph import Pad, Reshape
 from tilewright.jit.relax import compat
 from tilewright.jit.relax.rules.common import Rule, quantize, tensor
 from tilewright.jit.relax.site import Operand, Quantisation, Site, nhwc
+from tilewright.jit.source.operators import RELAX
 
-_RESHAPES = ("relax.reshape", "relax.squeeze", "relax.flatten", "relax.expand_dims")
+_RESHAPES = tuple(f"relax.{name}" for name, row in RELAX.items() if row.family == "view")
 
 
 def _operand(site: Site) -> tuple[compat.Expr, Operand]:

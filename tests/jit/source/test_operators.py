@@ -70,7 +70,7 @@ def test_texts_of_both_formats_are_taken_apart() -> None:
 
 def named_together(path: Path) -> Iterator[list[str]]:
     """The names of operators in each list, set and dict of a module."""
-    names = {*TFLITE, *ONNX, *RELAX}
+    names = {*TFLITE, *ONNX, *RELAX, *(f"relax.{name}" for name in RELAX)}
     for node in ast.walk(ast.parse(path.read_text())):
         items: list[Any] = [*getattr(node, "keys", ()), *getattr(node, "elts", ())]
         yield [item.value for item in items if isinstance(item, ast.Constant) and item.value in names]
