@@ -15,12 +15,11 @@ from tilewright.jit.source.values import Values
 
 
 def asked(moved: Callable[[NDArray[np.uint8]], list[NDArray[Any]]], count: int) -> list[NDArray[np.int64]]:
-    """For each result of an operator the place among the ``count`` elements that it reads of each of its own; -1 for
-    those that it writes itself (padding).
+    """For each element of an operator's results its place among the ``count`` elements that the operator reads; -1 for
+    those that are none of these (padding).
 
-    ``moved`` runs the operator on numbers from 0 to 255 and gives as many of its results. It is asked for the bytes of
-    the places, and for their complements, which tell what it writes itself. Raises Unsupported unless random numbers go
-    to the same places.
+    ``moved`` runs the operator on numbers from 0 to 255. It gets the bytes of the places, and their complements, which
+    tell what it makes itself. Raises Unsupported unless random numbers go to the same places.
     """
     given, found = np.arange(count), list[NDArray[np.int64]]()
     for bits in range(0, max(1, (count - 1).bit_length()), 8):
