@@ -34,6 +34,7 @@ Seconds = Callable[..., float]
 
 SMALL_NUMBERS = 1 << 14  #: in the arrays of arguments that are small
 PATIENCE_SECONDS = 2.0  #: for which a kernel is interpreted before it is compiled
+LOOKING_SECONDS = 0.02  #: for which it is interpreted before it is looked for on disk again
 
 
 class _Interpreting(threading.local):
@@ -43,6 +44,7 @@ class _Interpreting(threading.local):
 
 
 _python = _Interpreting()
+_LARGE = 1 << 31  #: sums and products of large numbers may wrap
 _there: set[Any] = set()  #: kernels
 _compiled: set[Any] = set()  #: and those that this process has compiled
 
@@ -75,7 +77,7 @@ class Kernel(CPUDispatcher):
         self._code = code
         self._in_python = in_python
         self._seconds = seconds
-        self._interpreted_seconds = 0.0
+        self._interpreted_seconds = self._look_again = 0.0
         if code is not None:
             self._cache = Cache(code, function)
 
@@ -83,12 +85,19 @@ class Kernel(CPUDispatcher):
         if named:
             args = inspect.signature(self.py_func).bind(*args, **named).args
         if _python.here:
-            return self.py_func(*args) if self._in_python else _as_numba_sees(super().__call__(*args))
+            return self.py_func(*args) if self._in_python else _wrapping(super().__call__(*args))
         if self._seconds is None or self.overloads or self._interpreted_seconds > PATIENCE_SECONDS:
             return super().__call__(*args)
-        if self._seconds(*args) > PATIENCE_SECONDS or self._cache.has(tuple(map(self.typeof_pyval, args))):
+        if self._seconds(*args) > PATIENCE_SECONDS or self._is_kept(args):
             return super().__call__(*args)
         return self.interpret(*args)
+
+    def _is_kept(self, args: tuple[Any, ...]) -> bool:
+        """Whether there is machine code on disk, where a kernel is not looked for at each of many short calls."""
+        if self._interpreted_seconds < self._look_again:
+            return False
+        self._look_again = self._interpreted_seconds + LOOKING_SECONDS
+        return self._cache.has(tuple(map(self.typeof_pyval, args)))
 
     def interpret(self, *args: Any) -> Any:
         """The same as Python, at any time."""
@@ -133,10 +142,15 @@ def _by_numbers(*args: Any) -> float:
     return _numbers(args) * (PATIENCE_SECONDS / SMALL_NUMBERS)
 
 
+def _wrapping(value: Any) -> Any:
+    """What compiled code returns, as a number of 64 bits."""
+    return np.int64(value) if type(value) is int else value
+
+
 def _as_numba_sees(value: Any) -> Any:
-    """An argument that gives Python the numbers of compiled code: of 64 bits, and rows of a table with attributes."""
+    """An argument with which Python computes as compiled code does: rows of a table have attributes."""
     if type(value) is int:
-        return np.int64(value)
+        return value if -_LARGE < value < _LARGE else np.int64(value)
     if isinstance(value, np.ndarray) and value.dtype.names:
         row = namedtuple("row", value.dtype.names)  # type: ignore[misc]
         return [row(*fields) for fields in value.tolist()]
