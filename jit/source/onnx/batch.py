@@ -38,11 +38,15 @@ def one_image(path: Any, model: Any) -> tuple[Any, int]:
 
 
 def _sees_image(node: Any, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Whether a node is on images, or of a kind that the accelerator has no form of for a tensor of several."""
+    """Whether a node is on images, or of a kind that the accelerator has no form of for a tensor of several.
+
+    Of transposed convolutions it has one for several signals, of three axes.
+    """
     row = onnx_row(node.op_type)
-    if row.by_image and row.layout == "image":
+    if row.by_image and row.layout == "image" and row.family != "transposed":
         return True
-    several = row.is_function or row.family == "concatenation" or (row.by_image and row.layout == "alike")
+    several = row.is_function or row.family in ("concatenation", "transposed")
+    several |= row.by_image and row.layout == "alike"
     return several and any(len(shapes.get(name, ())) > 3 for name in node.output)
 
 
