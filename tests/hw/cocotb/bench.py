@@ -150,7 +150,9 @@ class Bench:
     async def run(self, program: Program, segments: list[NDArray[np.uint8]], watchdog: int = 0) -> Outcome:
         """Start, wait for the end, read back; the bus is quiet and its rules were kept."""
         await self.start(program, segments, watchdog)
-        assert await self.finish(), f"no interrupt within {LIMIT} cycles"
+        ended = await self.finish()
+        broken = [text for rules in self.watched for text in rules.broken]
+        assert ended, f"no interrupt within {LIMIT} cycles; bus rules broken before: {broken}"
         outcome = await self.outcome()
         for rules in self.watched:
             assert (rules.reads, rules.writes) == (0, 0), "bursts are in flight after the end"
