@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,12 +58,13 @@ def seeded_program(config: Config, seed: int, size: int = PROGRAM_SIZE) -> tuple
 class Bench:
     """One design to run programs on, built if need be. Registers and memories start at random values.
 
-    Random programs are short: the design is built without optimisation, unless ``optimise`` is set.
+    Random programs are short: the design is built without optimisation, unless ``optimise`` is set. ``library``: of a
+    design with the same ports that is to run instead.
     """
 
-    def __init__(self, config: Config, optimise: bool = False) -> None:
+    def __init__(self, config: Config, optimise: bool = False, library: Path | None = None) -> None:
         self.config = config
-        self.model = DesignModel(design_library(config, optimise=optimise), config.dram_latency, seed=1)
+        self.model = DesignModel(library or design_library(config, optimise=optimise), config.dram_latency, seed=1)
         self.driver, self.order = Driver(self.model, config), DramOrder(config)
 
     def close(self) -> None:
