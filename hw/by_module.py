@@ -24,12 +24,12 @@ from tilewright.config import Config, load_config
 from tilewright.errors import TilewrightError
 from tilewright.hw.parts import FAMILIES, part_of
 from tilewright.hw.synthesis import KINDS, count_resources
-from tilewright.hw.timing.whole import TOP, run_on_whole
+from tilewright.hw.timing.whole import MAP, TOP, run_on_whole
 
-SCRIPT = """\
-read_verilog -sv {files}
+SCRIPT = f"""\
+read_verilog -sv {{files}}
 setattr -unset init */w:*
-synth_xilinx -family {family} -noiopad -noclkbuf -top {top}
+{MAP} -family {{family}} -top {{top}}
 tee -o cells.json stat -json
 """
 DEPTH = 2  #: modules of the core, and those in them

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from tilewright.hw.timing.whole import MAP
 from tilewright.hw.yosys import run_yosys
 
 HERE = Path(__file__).parent
@@ -20,7 +21,7 @@ def netlist(sources: Mapping[str, str], top: str, folder: Path, **parameters: in
     sets = [f"chparam -set {name} {value} {top}" for name, value in parameters.items()]
     script = [
         f"read_verilog -sv {' '.join(sources)}", *sets, "setattr -unset init */w:*",
-        f"synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}", f"rename -top {top}", "delete t:$scopeinfo",
+        f"{MAP} -family xc7 -flatten -top {top}", f"rename -top {top}", "delete t:$scopeinfo",
         "write_verilog -noattr netlist.v",
     ]  # fmt: skip
     run_yosys("\n".join(script) + "\n", folder)

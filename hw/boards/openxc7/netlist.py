@@ -15,17 +15,17 @@ from tilewright.hw.parts import PARTS
 from tilewright.hw.synthesis import KINDS, count_resources
 from tilewright.hw.timing.analysis import analyse
 from tilewright.hw.timing.netlist import Netlist
-from tilewright.hw.timing.whole import packed_mhz
+from tilewright.hw.timing.whole import MAP, packed_mhz
 
 NETLIST = "design.json"
 #: values at power-up stand in the way of removing registers, but the reset's; $scopeinfo cells are none of the part's
-SCRIPT = """\
-read_verilog -sv {files}
+SCRIPT = f"""\
+read_verilog -sv {{files}}
 setattr -unset init */w:*
-read_verilog -sv {top}.v
-synth_xilinx -family xc7 -flatten -noiopad -noclkbuf -top {top}
+read_verilog -sv {{top}}.v
+{MAP} -family xc7 -flatten -top {{top}}
 delete */t:$scopeinfo
-write_json {netlist}
+write_json {{netlist}}
 """
 _CLOCKED = ("FDRE", "FDSE", "FDCE", "FDPE")
 
