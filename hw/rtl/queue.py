@@ -24,6 +24,7 @@ class Queue(Elaboratable):
         self.head = Signal(width, reset_less=True)
         self.load = Signal()
         self.load_data = Signal(width)
+        self.behind_head = Signal(width)  #: what stands behind the head, if something does
         self.count = Signal(range(depth + 1))
         self.stored = Signal()  #: something stands behind the head (which is there whenever anything is)
         self.behind = Signal()  #: ... or is written: what is popped now has a successor
@@ -38,7 +39,8 @@ class Queue(Elaboratable):
             take.eq(self.pop | ~self.valid),
             self.behind.eq(self.stored | self.write),
             self.load.eq(take & self.behind),
-            self.load_data.eq(Mux(self.stored, ring.read_data, self.write_data)),
+            self.behind_head.eq(ring.read_data),
+            self.load_data.eq(Mux(self.stored, self.behind_head, self.write_data)),
             ring.read_address.eq(first),
             ring.write_address.eq(last),
             ring.write_data.eq(self.write_data),

@@ -7,6 +7,8 @@ bursts' and channels' are in ``tests/hw/formal``, those of control and queues in
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,13 +66,13 @@ STAGES = (
     stage("what has just issued is not under way", "issue", "Issue",
           "flying.extend([count != 0, issued])", "flying.append(count != 0)"),
     stage("a row of a tile in act ends late", "load_data", "LoadData",
-          "cols_end.eq(cols_left < (per_beat << 1))", "cols_end.eq(cols_left < per_beat)"),
+          "_less(cols_left, per_beat << 1)", "_less(cols_left, per_beat)"),
     stage("a tile ends a row late", "load_data", "LoadData",
           "rows_end.eq(rows_left == 1)", "rows_end.eq(rows_left == 0)"),
     stage("a FILL is free in its first slot", "load_data", "LoadData",
           "more_slots.eq(~is_load & ~Mux(is_wait, wait_left == 1, fill_end))", "more_slots.eq(0)"),
     stage("a tile of one column in act has two", "load_data", "LoadData",
-          "entering.cols < entering_per_beat", "0"),
+          "_less(entering.cols, entering_per_beat)", "0"),
     stage("an entry of several beats ends with its first", "load_data", "LoadData",
           "_chosen(last_parts, entering.memory)", "0"),
     stage("LOAD issues beside a FILL that has only begun", "load_data", "LoadData",
@@ -94,9 +96,16 @@ STAGES = (
     stage("a WAIT on STORE does not wait for responses", "store", "Store",
           "(waiting & ~wait_end)) & channel.quiet", "(waiting & ~wait_end))"),
     stage("a tile of one part an entry has more", "load_data", "LoadData",
-          "part_end.eq(found[2])", "part_end.eq(0)"),
+          "part_end.eq(~tiles.stored | (behind_last_part == 0))", "part_end.eq(0)"),
+    stage("a LOAD that does not wait is taken for a FILL", "load_data", "LoadData",
+          "fresh.eq(tiles.load & ~tiles.stored)", "fresh.eq(0)"),
+    stage("a unit of LOAD does not wrap", "load_data", "LoadData", "wraps.eq(offset > col_bound)", "wraps.eq(0)"),
+    stage("a row of LOAD does not wrap", "load_data", "LoadData",
+          "wraps.eq(row_offset > row_bound)", "wraps.eq(0)"),
+    stage("a tile's first unit does not wrap", "load_data", "LoadData",
+          "entering.sram > entering.wrap_size", "0"),
     stage("an entry's second part is its last", "load_data", "LoadData",
-          "part + 1 == last_part", "part == 0"),
+          "part == near_part", "part == 0"),
     stage("an entry of one part is not done with it", "load_data", "LoadData",
           "part_end.eq(one_part |", "part_end.eq("),
     stage("a queue of commands takes one too many", "queue", "Queue",
@@ -137,11 +146,31 @@ def noticed(mutant: Mutant, config: Config, programs: Iterable[Run]) -> bool:
         bench.close()
 
 
+def wrapping() -> Run:
+    """LOADs into a ring, of which one row begins behind its end, and one tile."""
+    b = Builder(TINY)
+    ring: dict[str, Any] = {"wrap_base": 40, "wrap_size": 50}
+    b.fill(Memory.ACT, count=50, value=9, sram=40)
+    b.load(Memory.ACT, count=7, rows=5, sram=30, sram_row=9, stride=11, offset=3, **ring)
+    b.load(Memory.ACT, count=4, sram=60, offset=100, push=[STORE], **ring)
+    b.store(count=50, sram=40, pop=[LOAD])
+    program = b.program()
+    return program, random_segments(np.random.default_rng(1), program)
+
+
+def test_tiles_that_begin_behind_a_ring_s_end(toolchain: None) -> None:
+    bench = differential.Bench(TINY)
+    try:
+        assert bench.compare(*wrapping()) is None
+    finally:
+        bench.close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", STAGES, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_a_broken_stage_is_noticed(toolchain: None, mutant: Mutant) -> None:
     programs = (differential.seeded_program(TINY, seed) for seed in range(PROGRAMS))
-    assert noticed(mutant, TINY, programs), "not noticed"
+    assert noticed(mutant, TINY, chain([wrapping()], programs)), "not noticed"
 
 
 def windows() -> Run:
