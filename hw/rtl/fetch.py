@@ -57,47 +57,42 @@ class Fetch(Elaboratable):
         longest = c.burst_beats
         shift = bits_for(longest) if longest > 1 else 0
         left = Signal.like(self.program_beats)
-        several, more, some = Signal(), Signal(), Signal()  # two longest bursts are left; one is; anything is
+        # three longest bursts are left; two; one; anything
+        many, several, more, some = Signal(), Signal(), Signal(), Signal()
         length, after = Signal(range(longest + 1)), Signal(range(longest + 1))  # of the next burst, of the one after it
         spare = Signal(signed(bits_for(c.fetch_beats + 1) + 2), init=c.fetch_beats)
+        # dispatch frees the beats in which an instruction ends: ``whole`` of them, and one more from some phases
+        whole, rest = divmod(per_word, per_beat)
         phase = Signal(range(per_beat)) if per_beat > 1 else Const(0, 1)  # where dispatch stands in its beat
-        freed, freed_next = (Signal(range(per_word // per_beat + 2), name=n) for n in ("freed", "freed_next"))
+        one_more = Signal()
+        gained = Signal(signed(len(spare)))  # whole - after
         after_next = Signal.like(after)
-        gained = Signal(signed(len(spare)))  # freed - after
-        phase_next = (phase + per_word)[: len(phase)] if per_beat > 1 else phase
         tail, full_left = left[:shift], left[shift:]
         m.d.comb += [
             length.eq(Mux(more, longest, tail)),
-            freed.eq((phase + per_word) // per_beat),
-            freed_next.eq((phase_next + per_word) // per_beat),
-            after_next.eq(Mux(several & (full_left != 2), longest, Mux(several, tail, 0))),
+            one_more.eq(phase + rest >= per_beat),
+            after_next.eq(Mux(many, longest, Mux(several, tail, 0))),
             self.request.eq(some & ~spare[-1] & ~self.stop),
             self.request_length.eq(length - 1),
         ]
-        # grant and dispatch come late in their cycle: all that may follow is ready before
-        # spare - after, not in the form of the other sums: Yosys would choose the operands of one adder instead
+        # grant and dispatch come late in their cycle: all that may follow is ready before. The sums have forms of their
+        # own: Yosys would choose the operands of one adder instead
         less = ~(~spare + after)
+        both = (Cat(Const(1, 1), spare) + Cat(one_more, gained))[1:]
         m.d.sync += spare.eq(
             Mux(
                 self.granted,
-                Mux(self.dispatched, spare + gained, less),
-                Mux(self.dispatched, spare + freed, spare),
-            )
-        )
-        m.d.sync += gained.eq(
-            Mux(
-                self.granted,
-                Mux(self.dispatched, freed_next - after_next, freed - after_next),
-                Mux(self.dispatched, freed_next - after, gained),
+                Mux(self.dispatched, both, less),
+                Mux(self.dispatched, spare + Mux(one_more, whole + 1, whole), spare),
             )
         )
         if per_beat > 1:
             with m.If(self.dispatched):
-                m.d.sync += phase.eq(phase_next)
+                m.d.sync += phase.eq(phase + per_word)
         with m.If(self.granted):
             m.d.sync += [
-                left.eq(Mux(more, left - longest, 0)), several.eq(several & (full_left != 2)), more.eq(several),
-                after.eq(after_next),
+                left.eq(Mux(more, left - longest, 0)), more.eq(several), several.eq(many),
+                many.eq(many & (full_left != 3)), after.eq(after_next), gained.eq(whole - after_next),
                 some.eq(several | (more & (tail != 0))),
                 self.request_address.eq(self.request_address + longest),
             ]  # fmt: skip
@@ -146,18 +141,20 @@ class Fetch(Elaboratable):
             m.d.sync += last.eq(last + per_beat)
         beats = self.program_beats
         # found ahead, as ``program_beats`` stands since before ``start``: room beyond the first burst's, what there is
-        room, found, following = Signal.like(spare), Signal(3), Signal.like(after)
-        two, one = beats[shift + 1 :].any(), beats[shift:].any()
+        room, found, following = Signal.like(spare), Signal(4), Signal.like(after)
+        gained_first = Signal.like(gained)
+        one = beats[shift:].any()
+        two = beats[shift + 1 :].any()
+        three = beats[shift + 2 :].any() | beats[shift : shift + 2].all()
+        after_first = Mux(two, longest, Mux(one, beats[:shift], 0))
         m.d.sync += [
             room.eq(Mux(one, c.fetch_beats - longest, c.fetch_beats - beats[:shift])),
-            found.eq(Cat(two, one, beats.any())),
-            following.eq(Mux(two, longest, Mux(one, beats[:shift], 0))),
-        ]
-        gained_first = Signal.like(gained)
-        m.d.sync += gained_first.eq(per_word // per_beat - Mux(two, longest, Mux(one, beats[:shift], 0)))
+            found.eq(Cat(three, two, one, beats.any())),
+            following.eq(after_first), gained_first.eq(whole - after_first),
+        ]  # fmt: skip
         with m.If(self.start):
             m.d.sync += [
-                left.eq(beats), Cat(several, more, some).eq(found), spare.eq(room), after.eq(following),
+                left.eq(beats), Cat(many, several, more, some).eq(found), spare.eq(room), after.eq(following),
                 gained.eq(gained_first),
                 self.request_address.eq(self.program_address >> self.beat_shift),
                 first.eq(0), last.eq(0), held.eq(0), self.valid.eq(0), *[row.eq(0) for row, _ in rows],

@@ -148,7 +148,7 @@ class Tilewright(Elaboratable):
         p, read, fetch, load = self.bus, self.read, self.fetch, self.load
         halt = self.control.halt
         m.d.comb += [
-            read.request[0].eq(fetch.request & ~halt), read.address[0].eq(fetch.request_address),
+            read.request[0].eq(fetch.request), read.address[0].eq(fetch.request_address),
             read.length[0].eq(fetch.request_length), fetch.granted.eq(read.granted[0]),
             read.request[1].eq(load.request & ~halt), read.address[1].eq(load.request_address),
             read.length[1].eq(load.request_length), load.granted.eq(read.granted[1]),
