@@ -132,17 +132,16 @@ class AluLane(Elaboratable):
 
         # stage 15: clamp around the zero point, or join with the old value
         now = mode(15)
-        r, twice = Signal(signed(10)), Signal(signed(11))
-        above, under = Signal(), Signal()
+        r = wire(m, "r", r_15[:10].as_signed())
         over = beyond_15 | (r_15[9:31] != r_15[31].replicate(22))  # r is not all of it
-        m.d.comb += [
-            # what the bit that rounds up makes of less than the least is the least at most
-            # the bit comes late: what it decides is found for both its values
-            r.eq(r_15[:10]), twice.eq(Cat(up_15, r)),
-            above.eq(Mux(over, ~sign_15, (r > now.most) | (up_15 & (r == now.most)))),
-            under.eq(Mux(over, sign_15, r < now.least)),
-        ]  # fmt: skip
-        narrow = Mux(under, now.lo, Mux(above, now.hi, (twice[:9] + Cat(up_15, now.zero_point))[1:9]))[:8]
+        # the bit that rounds up comes late: what it decides is found for both its values, and in forms that stay two.
+        # What it makes of less than the least is the least at most
+        under = wire(m, "under", Mux(over, sign_15, r < now.least))
+        clamped = wire(m, "clamped", over | (r < now.least) | (r > now.most))
+        most = wire(m, "most", r == now.most)
+        point = now.zero_point
+        plain, next_one = (r + point)[:8], (Cat(Const(1, 1), r[:8]) + Cat(Const(1, 1), point))[1:9]
+        narrow = Mux(clamped | (up_15 & most), Mux(under, now.lo, now.hi)[:8], Mux(up_15, next_one, plain))
         cases = [(now.join == k, expression) for k, expression in enumerate(JOINS)]
         joined = merge(m, "joined", cases, {"x": carry(old_9, 15), "y": r_15}, 32)
         with m.If(self.valid[14]):

@@ -151,8 +151,8 @@ CHANGES = (
     ("Mux(scaled, self.bias_7, 0)", "self.bias_7"),
     ("Mux(scaled, self.offset_7, 0)", "self.offset_7"),
     ("now.in_float & part", "part"),
-    ("Cat(up_15, now.zero_point)", "Cat(Const(0, 1), now.zero_point)"),
-    ("(up_15 & (r == now.most))", "Const(0, 1)"),
+    ("Mux(up_15, next_one, plain)", "plain"),
+    ("clamped | (up_15 & most)", "clamped"),
 )
 MULTIPLY = (
     ("bottom_3 <= bottom_2;", "bottom_3 <= low_low[16:0];"), ("(low_low >>> 17)", "(low_low >> 17)"),

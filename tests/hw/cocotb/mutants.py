@@ -66,7 +66,7 @@ MUTANTS = (
     Mutant(
         "the lower clamp is left out", "bench_engines", "every_engine_alone/engine=ALU", "bytes differ",
         "alu_lane", "AluLane", ("alu",),
-        "narrow = Mux(under, now.lo, ", "narrow = Mux(0, now.lo, ",
+        "Mux(under, now.lo, now.hi)", "now.hi",
     ),
     Mutant(
         "every micro-op accumulates", "bench_engines", "every_engine_alone/engine=GEMM", "bytes differ",
