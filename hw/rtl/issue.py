@@ -16,12 +16,13 @@ class EngineIssue(Elaboratable):
     """One engine: head of its queue, tokens, engine state; ``issue`` in the cycle in which all are there.
 
     ``ready``: the engine has finished the slots of its last instruction; ``drained``: where the head's kind
-    needs it, everything before has retired. ``below``: the head comes before any fault; ``halt``: issue none.
+    needs it, everything before has retired. ``waiting``: there is a head, and it comes before any fault; ``halt``:
+    issue none.
     """
 
     def __init__(self, config: Config, queue: Queue) -> None:
         self.config, self.queue = config, queue
-        self.below, self.halt = Signal(), Signal()
+        self.waiting, self.halt = Signal(), Signal()
         self.ready, self.drained = Signal(), Signal()
         self.present = Signal(3)
         self.pop = Signal(3)
@@ -37,7 +38,7 @@ class EngineIssue(Elaboratable):
         missing = Signal(3)
         allowed = Signal()
         m.d.comb += [
-            allowed.eq(self.queue.valid & self.below & ~self.halt),
+            allowed.eq(self.waiting & ~self.halt),
             missing.eq(fields.pop & ~self.present),
             self.issue.eq(allowed & self.ready & self.drained & ~missing.any()),
             self.pop.eq(Mux(self.issue, fields.pop, 0)),
@@ -88,8 +89,8 @@ class Issue(Elaboratable):
             count, issued = Signal(16, name=f"under_way_{e.name.lower()}"), Signal(name=f"issued_{e.name.lower()}")
             m.d.sync += [issued.eq(engine.issue), count.eq(count + issued - self.retire[e] - self.faulted[e])]
             flying.extend([count != 0, issued])
-            self._below(m, e, engine)
-            waiting.append(engine.queue.valid & engine.below)
+            self._wait(m, e, engine)
+            waiting.append(engine.waiting)
         m.d.comb += [
             self.idle.eq(~Cat(*flying, *[e.queue.valid for e in self.engines]).any()),
             self.no_tokens.eq(tokens.empty),
@@ -97,18 +98,25 @@ class Issue(Elaboratable):
         ]
         return m
 
-    def _below(self, m: Module, e: Engine, engine: EngineIssue) -> None:
+    def _wait(self, m: Module, e: Engine, engine: EngineIssue) -> None:
         """Found a cycle ahead, for the head that stays and for the next one, as issue and the run's end hang on it.
 
         Only LOAD and STORE fault when an instruction waits that comes before; behind a fault of its own an engine has
         none that does.
         """
         queue = engine.queue
-        stays, comes = (data[len(data) - TAG_BITS :] for data in (queue.head, queue.load_data))
-        stays_below: Value = engine.below
-        comes_below: Value = comes < self.limit
-        for other in (Engine.LOAD, Engine.STORE):
-            at, tag = self.faulted[other], self.faulted_tag[other]
-            stays_below = stays_below & ~(at if other == e else at & (stays >= tag))
-            comes_below = comes_below & ~(at if other == e else at & (comes >= tag))
-        m.d.sync += engine.below.eq(Mux(queue.pop | ~queue.valid, comes_below, stays_below))
+
+        def below(data: Signal, waits: Value) -> Value:
+            tag = data[len(data) - TAG_BITS :]
+            for other in (Engine.LOAD, Engine.STORE):
+                at, faulted = self.faulted[other], self.faulted_tag[other]
+                waits = waits & ~(at if other == e else at & (tag >= faulted))
+            return waits
+
+        def comes(data: Signal) -> Value:
+            return below(data, data[len(data) - TAG_BITS :] < self.limit)
+
+        # of what stands behind the head, or is written: chosen last, as both take long
+        behind = (queue.stored & comes(queue.behind_head)) | (~queue.stored & queue.write & comes(queue.write_data))
+        stays = below(queue.head, engine.waiting)
+        m.d.sync += engine.waiting.eq(Mux(queue.pop | ~queue.valid, behind, stays))

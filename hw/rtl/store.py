@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value, signed
 
 from tilewright.config import Config
 from tilewright.hw.rtl.bursts import BurstRequester, ExtentCheck
@@ -159,7 +159,7 @@ class Store(Elaboratable):
                 ]  # fmt: skip
                 with m.If(rows_end):
                     m.d.sync += walking.eq(0)
-        first = fields.sram
+        first, size = fields.sram, fields.wrap_size
         with m.If(self.issue):
             m.d.sync += [
                 walking.eq(is_store), base.eq(fields.wrap_base),
@@ -174,8 +174,8 @@ class Store(Elaboratable):
                 ),
                 row_step.eq(fields.sram_row), col_step.eq(fields.sram_col),
                 col_bound.eq(fields.wrap_size - fields.sram_col), row_bound.eq(fields.wrap_size - fields.sram_row),
-                next_row.eq(first + fields.sram_row), row_wraps.eq(first + fields.sram_row > fields.wrap_size),
-                next_col.eq(first + fields.sram_col), col_wraps.eq(first + fields.sram_col > fields.wrap_size),
+                next_row.eq(first + fields.sram_row), row_wraps.eq(_exceeds(first, fields.sram_row, size)),
+                next_col.eq(first + fields.sram_col), col_wraps.eq(_exceeds(first, fields.sram_col, size)),
                 cols.eq(fields.cols), cols_left.eq(fields.cols), cols_end.eq(fields.cols == 0),
                 rows_left.eq(fields.rows), rows_end.eq(fields.rows == 0),
             ]  # fmt: skip
@@ -186,3 +186,12 @@ class Store(Elaboratable):
         part_2, part_3 = Signal.like(part, reset_less=True), Signal.like(part, reset_less=True)
         m.d.sync += [step_2.eq(step), step_3.eq(step_2), part_2.eq(part), part_3.eq(part_2)]
         m.d.comb += [buffer.write.eq(step_3), buffer.write_data.eq(self.read_data.word_select(part_3, c.bus_bits))]
+
+
+def _exceeds(first: Value, step: Value, size: Value) -> Value:
+    """first + step > size, by one carry: three terms become two by LUTs, where a comparison would wait for the sum."""
+    bits = max(len(first), len(step), len(size)) + 2
+    a, b, c = (Cat(term, Const(0, bits - len(term))) for term in (first, step, size))
+    c = ~c  # -size - 1
+    both = (a & b) | (a & c) | (b & c)
+    return ~((a ^ b ^ c) + Cat(Const(0, 1), both[:-1]))[bits - 1]
