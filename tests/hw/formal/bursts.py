@@ -134,7 +134,7 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
             Assert((spare + length + coming) * per_beat + held + out + phase == config.fetch_beats * per_beat),
             Assert(held <= depth), Assert((first + held - last) & (depth - 1) == 0),
             Assert((phase + out - first) & (per_beat - 1) == 0), Assert(spare + length >= 0),
-            Assert(inside["gained"] == inside["freed"] - inside["after"]),
+            Assert(inside["gained"] == inside["whole"] - inside["after"]),
         ]  # fmt: skip
     at, left = Signal.like(unit.request_address), Signal.like(beats)
     m.d.comb += Assume(~granted | (unit.request & ~start))
@@ -147,8 +147,9 @@ def fetch_proof(config: Config, change: tuple[str, str] | None = None, page_alig
     m.d.comb += [Assert(inside["left"] == left), Assert((left == 0) | (at & (config.burst_beats - 1) == 0))]
     longest, next_left = config.burst_beats, Mux(left >= config.burst_beats, left - config.burst_beats, 0)
     m.d.comb += Assert(inside["after"] == Mux(next_left >= longest, longest, next_left))
-    for flag, beats_left in (("several", 2 * config.burst_beats), ("more", config.burst_beats), ("some", 1)):
-        m.d.comb += Assert(inside[flag] == (left >= beats_left))
+    for flag, count in (("many", 3), ("several", 2), ("more", 1)):
+        m.d.comb += Assert(inside[flag] == (left >= count * longest))
+    m.d.comb += Assert(inside["some"] == (left >= 1))
     with m.If(unit.request):
         m.d.comb += [
             Assert(left != 0), Assert(unit.request_address == at), Assert(unit.request_length < left),

@@ -64,24 +64,27 @@ def test_the_bursts_of_a_program_cover_it_exactly(version: int, bits: int, burst
         (("self.request_address.eq(self.request_address + longest)", "self.request_address.eq(longest)"), True),
         (("left.eq(Mux(more, left - longest, 0))", "left.eq(Mux(more, left - 1, 0))"), True),
         ((" & ~spare[-1]", ""), True),
-        (("several.eq(several & (full_left != 2))", "several.eq(several & (full_left != 1))"), True),
-        (
-            (
-                "after_next.eq(Mux(several & (full_left != 2), longest, Mux(several, tail, 0)))",
-                "after_next.eq(longest)",
-            ),
-            True,
-        ),
-        (("following.eq(Mux(two, longest, Mux(one, beats[:shift], 0)))", "following.eq(longest)"), True),
-        (("spare + gained, less", "spare + freed, less"), True),
-        (("freed_next - after_next, freed - after_next", "freed_next - after, freed - after_next"), True),
-        (("freed_next - after, gained", "freed - after, gained"), True),
+        (("many.eq(many & (full_left != 3))", "many.eq(many & (full_left != 2))"), True),
+        (("after_next.eq(Mux(many, longest, Mux(several, tail, 0)))", "after_next.eq(longest)"), True),
+        (("after_first = Mux(two, longest, Mux(one, beats[:shift], 0))", "after_first = Mux(1, longest, 0)"), True),
+        (("Mux(self.dispatched, both, less)", "less"), True),
+        (("gained.eq(whole - after_next)", "gained.eq(whole - after)"), True),
         (("~(~spare + after)", "~(~spare + length)"), True),
-        (("found.eq(Cat(two, one, beats.any()))", "found.eq(Cat(two, two, beats.any()))"), True),
+        (("found.eq(Cat(three, two, one, beats.any()))", "found.eq(Cat(three, two, two, beats.any()))"), True),
+        (("beats[shift + 2 :].any() | beats[shift : shift + 2].all()", "two"), True),
         (("room.eq(Mux(one, ", "room.eq(Mux(two, "), True),
-        (("freed.eq((phase + per_word) // per_beat)", "freed.eq((phase + per_word) // per_beat + 1)"), True),
+        (("one_more.eq(phase + rest >= per_beat)", "one_more.eq(1)"), True),
         (None, False),
     ],
 )
 def test_the_fetch_proof_notices(change: tuple[str, str] | None, page_aligned: bool, tmp_path: Path) -> None:
     assert fetch_proof(SMALL, change, page_aligned).check(tmp_path, depth=14, mode="bmc") == "FAIL"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [("Cat(one_more, gained)", "Cat(Const(0, 1), gained)"), ("Mux(one_more, whole + 1, whole)", "whole")],
+)
+def test_the_fetch_proof_notices_instructions_that_share_a_beat(change: tuple[str, str], tmp_path: Path) -> None:
+    shared = bus_config(3, 128, 4).replace(fetch_beats=16)
+    assert fetch_proof(shared, change).check(tmp_path, depth=14, mode="bmc") == "FAIL"
