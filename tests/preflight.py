@@ -14,8 +14,9 @@ import sysconfig
 from importlib.util import find_spec
 
 OLDEST = (3, 11)
+DEMO_APT = "apt install python3-venv make"  #: for the demo, which compiles nothing
 #: everything at once, the same on every release of Debian and Ubuntu; installing it again does no harm
-APT = "apt install python3-venv make g++ libpython3-dev zlib1g-dev tcl python3-tk"
+APT = f"{DEMO_APT} g++ libpython3-dev zlib1g-dev tcl python3-tk"
 
 
 def has_venv() -> bool:
@@ -88,7 +89,7 @@ def main(arguments: list[str]) -> int:
         return 0
     for what, (use, optional) in missing.items():
         print(f"{'note' if optional else 'missing'}: {what} is not installed ({use})", file=sys.stderr)
-    print(f"On Debian and Ubuntu, as root: {APT}", file=sys.stderr)
+    print(f"On Debian and Ubuntu, as root: {DEMO_APT if arguments == ['demo'] else APT}", file=sys.stderr)
     if libpython() in missing and not sys.base_prefix.startswith("/usr"):
         print(
             f"{sys.executable} is not the system's Python: take that (PYTHON=/usr/bin/python3 and a new .venv), or "

@@ -51,7 +51,9 @@ def test_a_python_that_cannot_make_environments_is_told(
     monkeypatch.setattr(sys, "base_prefix", sys.prefix)
     monkeypatch.setattr(preflight, "find_spec", lambda name: None if name == "ensurepip" else name)
     assert preflight.main(["demo"]) == 1
-    assert "missing: venv is not installed" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "missing: venv is not installed" in told
+    assert told.splitlines()[-1] == f"On Debian and Ubuntu, as root: {preflight.DEMO_APT}"
 
 
 def test_the_interpreters_library_is_the_one_that_cocotb_loads() -> None:
