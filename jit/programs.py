@@ -21,7 +21,7 @@ from tilewright.jit.emit.writer import INPUT, OUTPUT, SCRATCH
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import AvgPool2D, Concat, Conv2D, DepthwiseConv2D, Graph, PartialSums
 from tilewright.jit.ir.base import Sliced
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.lower.token_rows import has_products
 from tilewright.jit.plan.network import NetworkTables

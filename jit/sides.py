@@ -6,7 +6,7 @@ from tilewright.config import Config
 from tilewright.jit import graph as g
 from tilewright.jit.errors import NeedsHost
 from tilewright.jit.graph import Graph, Op
-from tilewright.jit.lower.rules import refusals
+from tilewright.jit.lower.lowering import refusals
 from tilewright.jit.stages import PartOf, Stage, stages, stages_of_parts
 
 

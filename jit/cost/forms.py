@@ -11,7 +11,7 @@ from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.cost.tiles import AnyEstimate, fastest
 from tilewright.jit.graph import Graph
 from tilewright.jit.ir.base import Sliced
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.lower.token_rows import has_products
 from tilewright.jit.plan.network import NetworkTables
 from tilewright.jit.plan.policy import Policy

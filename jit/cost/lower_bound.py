@@ -20,7 +20,7 @@ from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.kernels.partial_sums import PartialSumsNode
 from tilewright.jit.kernels.transposed import TransposedNode
 from tilewright.jit.kernels.window import WindowNode
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan import strips
 

@@ -137,7 +137,7 @@ class Op:
         raise PlaceError(f"{self.name} ({self.kind}): has neither a lowering nor a host step")
 
     def lower(self, at: Any) -> None:
-        """Append its nodes; ``at``: :class:`tilewright.jit.lower.state.Lowering`. Raises :class:`PlaceError`."""
+        """Append its nodes; ``at``: :class:`tilewright.jit.lower.lowering.Lowering`. Raises :class:`PlaceError`."""
         raise PlaceError(f"{self.name} ({self.kind}): has no lowering to the accelerator; it runs on the host")
 
 

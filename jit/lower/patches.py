@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.config import Config
 from tilewright.jit.ir.convolution import Convolution
 from tilewright.jit.ir.regions import image_shape
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.plan.layout import units_for
 from tilewright.runtime.steps import PackStep, TensorSpec
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.lower.dense_weights import mostly_zeros
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.numbers.scales import identity_requant
 from tilewright.jit.plan.layout import units_for
 

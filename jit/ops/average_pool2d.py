@@ -15,7 +15,7 @@ from tilewright.jit.ir.regions import Array, Range, Sides, image_shape, pad, row
 from tilewright.jit.ir.requant import Channels, Requant
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.window import valid_counts
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.ops.conv2d import diagonal
 
 

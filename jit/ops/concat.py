@@ -14,8 +14,8 @@ from tilewright.jit.ir.facts import Facts, joined, rescaled
 from tilewright.jit.ir.regions import Range
 from tilewright.jit.ir.requant import Requant, Scale
 from tilewright.jit.kernels.elementwise import ElementwiseNode, Term
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.lower.select import select
-from tilewright.jit.lower.state import Lowering
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
 from tilewright.jit.plan.layout import units_for
 from tilewright.runtime.steps import TensorSpec

@@ -21,8 +21,8 @@ from tilewright.jit.kernels.conv import ConvNode
 from tilewright.jit.kernels.of_weights import of_weights
 from tilewright.jit.kernels.transposed import TransposedNode, written_out
 from tilewright.jit.lower.dense_weights import in_parts, mostly_zeros
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.lower.patches import lower_patches, packs_patches
-from tilewright.jit.lower.state import Lowering
 from tilewright.jit.plan.layout import units_for
 
 

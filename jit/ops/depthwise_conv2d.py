@@ -12,7 +12,7 @@ from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts, constants, first_equal, requantized
 from tilewright.jit.ir.requant import Channels, Requant
 from tilewright.jit.kernels.weight_bits import fits
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.ops.conv2d import diagonal
 
 

@@ -13,8 +13,8 @@ from tilewright.jit.ir.regions import Array, image_shape
 from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.matmul import MatMulNode
 from tilewright.jit.lower.blocked import Blocked
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.lower.select import select
-from tilewright.jit.lower.state import Lowering
 from tilewright.jit.ops.host import HostOp
 from tilewright.jit.plan.layout import units_for
 from tilewright.runtime.steps import PackStep, TensorSpec

@@ -12,7 +12,7 @@ from tilewright.jit.ir.facts import Facts
 from tilewright.jit.ir.regions import Range, Sides, pad, rows_of_windows
 from tilewright.jit.ir.requant import Channels
 from tilewright.jit.kernels.elementwise import Term
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
 
 LOWEST = -128  #: what padding is, which never wins

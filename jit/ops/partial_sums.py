@@ -15,7 +15,7 @@ from tilewright.jit.ir.regions import Range
 from tilewright.jit.ir.requant import Requant
 from tilewright.jit.kernels.partial_sums import PartialSumsNode
 from tilewright.jit.lower.dense_weights import in_parts
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.plan.layout import units_for
 
 

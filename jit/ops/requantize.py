@@ -12,7 +12,7 @@ from tilewright.jit.ir.facts import Facts, rescaled
 from tilewright.jit.ir.regions import Range
 from tilewright.jit.ir.requant import Channels, Requant, Scale
 from tilewright.jit.kernels.elementwise import Term
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 
 
 @dataclass(kw_only=True)

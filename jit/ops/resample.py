@@ -10,7 +10,7 @@ from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.regions import Range
 from tilewright.jit.ir.requant import Channels, Requant
 from tilewright.jit.kernels.resample import ResampleNode
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.sampling import Sampling
 
 

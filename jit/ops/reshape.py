@@ -10,7 +10,7 @@ from tilewright.jit.ir.base import Graph, Mask, Op, keep_alike
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts, joined, unknown
 from tilewright.jit.ir.regions import image_shape
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.ops.conv2d import Conv2D
 from tilewright.runtime.steps import ReshapeStep, Step
 

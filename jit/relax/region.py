@@ -6,7 +6,7 @@ from tilewright.config import Config
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.tiled.program import TiledProgram
 from tilewright.runtime.artifact import Artifact

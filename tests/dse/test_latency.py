@@ -15,7 +15,7 @@ from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import SCHEDULES, estimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.plan.policy import Policy
 from tilewright.sim import simulate_timing
 

@@ -11,7 +11,7 @@ from tilewright.dse.evaluate import simulated_cycles
 from tilewright.dse.resources import BOARDS, block_rams, excess, resources
 from tilewright.jit.cost.estimate import estimate
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 
 
 @pytest.mark.parametrize("name", ["pynq-z2", "ultra96", "tiny", "vta-64"])

@@ -19,7 +19,7 @@ from tilewright.jit.defects import DEFECTS, Defect, why_not
 from tilewright.jit.emit.emitter import Emitter
 from tilewright.jit.errors import ModelError, PlaceError, Unsupported
 from tilewright.jit.layers.builder import GraphBuilder, Layer
-from tilewright.jit.lower.rules import _Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.numbers.scales import NotRepresentable
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.relax import patterns
@@ -96,7 +96,7 @@ PLANTED: list[tuple[Any, str, Callable[..., Any], type[Exception], str]] = [
     (OnnxSource, "_lower", wrong_count, TypeError, "onnx"),
     (Layer, "emit", out_of_range, IndexError, "tflite"),
     (GraphBuilder, "append", endless, RecursionError, "tflite"),
-    (_Lowering, "lower", no_key, KeyError, "tflite"),
+    (Lowering, "lower", no_key, KeyError, "tflite"),
     (Planner, "whole", nothing, TypeError, "onnx"),
     (Scheduler, "run", assertion, AssertionError, "tflite"),
     (Emitter, "run", division, ZeroDivisionError, "onnx"),

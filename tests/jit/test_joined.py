@@ -15,7 +15,7 @@ from tilewright.config import PRESETS
 from tilewright.jit import programs
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 
 PYNQ = PRESETS["pynq-z2"]
 

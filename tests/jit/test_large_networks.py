@@ -18,7 +18,7 @@ from tilewright.jit.cost.slices import best_slices
 from tilewright.jit.cost.slicing import finer_slices, slice_graph
 from tilewright.jit.graph import Conv2D, Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan.network import NetworkTables

@@ -17,7 +17,7 @@ from tilewright.jit.emit.writer import pack_weights
 from tilewright.jit.errors import ModelError, PlaceError, Unsupported
 from tilewright.jit.importer import import_model
 from tilewright.jit.layers.scaling import _within_int32
-from tilewright.jit.lower.rules import MOST_BYTES, refusals
+from tilewright.jit.lower.lowering import MOST_BYTES, refusals
 from tilewright.runtime.step_base import MOST_ELEMENTS
 
 

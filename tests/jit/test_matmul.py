@@ -22,7 +22,7 @@ from tilewright.jit.cost.lower_bound import layer_bounds, network_bound
 from tilewright.jit.cost.tiles import TilesEstimate
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.kernels.matmul import int8_terms
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.lower.token_rows import folds, parts
 from tilewright.jit.reference import evaluate
 

@@ -24,7 +24,7 @@ from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.regions import Range
 from tilewright.jit.ir.requant import Channels
 from tilewright.jit.kernels.elementwise import Term
-from tilewright.jit.lower.state import Lowering
+from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.reference import evaluate
 from tilewright.jit.split.boxes import Box, box_of, restricted
 

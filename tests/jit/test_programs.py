@@ -20,7 +20,7 @@ from tilewright.jit.cost.estimate import SCHEDULES, streaming
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.graph import Graph
 from tilewright.jit.importer import import_model
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.sides import accelerator_graphs
 from tilewright.jit.tiled.program import TiledProgram

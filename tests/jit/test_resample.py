@@ -13,7 +13,7 @@ from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
 from tilewright.jit.kernels import resample
 from tilewright.jit.kernels.resample import ResampleNode, Run, Runs
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.tiled.geometry import Tile
 from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.tiled.resample import ResampleLayer

@@ -20,7 +20,7 @@ from tilewright.isa.uops import Block
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.graph import Graph
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.tiled import program
 from tilewright.jit.tiled.program import TiledProgram
 from tilewright.jit.tiled.residency import Residency, Wanted

@@ -19,7 +19,7 @@ from tilewright.jit.energy.actions import count_program
 from tilewright.jit.errors import ProofError
 from tilewright.jit.ir.regions import Uncut
 from tilewright.jit.kernels import transposed
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.numbers.scales import identity_requant
 from tilewright.jit.reference import evaluate
 from tilewright.jit.split.boxes import Box, restricted

@@ -19,7 +19,7 @@ from tilewright.jit import graph as g
 from tilewright.jit.importer import import_model
 from tilewright.jit.kernels.window import WindowNode
 from tilewright.jit.layers.windows import meeting
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.tiled.geometry import Piece, Tile
 from tilewright.jit.tiled.windows import window_layer
 

@@ -14,7 +14,7 @@ from tilewright.isa.spec import Opcode
 from tilewright.jit import graph as g
 from tilewright.jit.compiler import compile_graph
 from tilewright.jit.kernels.conv import ConvNode
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.plan.planner import Plan, Planner
 from tilewright.jit.plan.policy import PLANNED
 

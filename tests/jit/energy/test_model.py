@@ -22,7 +22,7 @@ from tilewright.jit.energy.model import (
     sources,
     table_rows,
 )
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.sim import simulate_timing
 
 

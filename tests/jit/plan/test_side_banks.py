@@ -9,7 +9,7 @@ import pytest
 
 from tests.jit.builder import GraphBuilder
 from tilewright.config import PRESETS
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.tiled.program import TiledProgram
 
 Banks = tuple[int, int] | None

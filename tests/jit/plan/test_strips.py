@@ -9,7 +9,7 @@ import pytest
 from tests.jit.builder import GraphBuilder
 from tests.jit.execute import assert_exact
 from tilewright.config import PRESETS
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.plan import strips
 from tilewright.jit.plan import tables as t
 from tilewright.jit.plan.planner import Plan, Planner

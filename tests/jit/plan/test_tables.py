@@ -13,7 +13,7 @@ from tests.jit.builder import GraphBuilder
 from tests.jit.plan import naive
 from tilewright.config import PRESETS, Config
 from tilewright.jit.graph import Graph
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.lower.tensors import Lowered
 from tilewright.jit.plan import buffers as b
 from tilewright.jit.plan import tables as t

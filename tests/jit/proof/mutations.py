@@ -21,8 +21,8 @@ from tilewright.jit.emit.emitter import Emitter
 from tilewright.jit.emit.uops import Resident
 from tilewright.jit.emit.writer import InstructionWriter
 from tilewright.jit.kernels import conv, elementwise, global_pool, window
+from tilewright.jit.lower import lowering as lower
 from tilewright.jit.lower import patches as lower_patches
-from tilewright.jit.lower import rules as lower
 from tilewright.jit.lower import tensors
 from tilewright.jit.ops import average_pool2d
 from tilewright.jit.plan.layout import Buffer
@@ -261,7 +261,7 @@ mutation(Emitter, "_fill_rows", "one row further")(
     lambda old: lambda e, out, first, count: old(e, out, first + 1, count)
 )
 result(elementwise.ElementwiseNode, "pad_value", "one up", lambda v, *_: None if v is None else v + 1)
-mutation(lower._Lowering, "_separate_pads", "one copy for two padding values")(lambda old: lambda self: None)
+mutation(lower.Lowering, "_separate_pads", "one copy for two padding values")(lambda old: lambda self: None)
 result(average_pool2d, "valid_counts", "of the row before", lambda counts, *_: np.roll(counts, 1))
 
 # -- the schedule ----------------------------------------------------------------------------------------

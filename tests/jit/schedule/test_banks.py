@@ -12,7 +12,7 @@ from tilewright.jit.compiler import compile_graph
 from tilewright.jit.cost.estimate import Estimate, grouped
 from tilewright.jit.cost.forms import Forms
 from tilewright.jit.graph import Graph
-from tilewright.jit.lower.rules import lower
+from tilewright.jit.lower.lowering import lower
 from tilewright.jit.plan.layout import Buffer
 from tilewright.jit.plan.planner import Planner
 from tilewright.jit.plan.policy import EAGER, PLANNED, Policy

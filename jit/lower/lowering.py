@@ -36,7 +36,13 @@ from tilewright.runtime.steps import PackStep, TensorSpec
 MOST_BYTES = 1 << 27
 
 
-class _Lowering:
+class Lowering:
+    """Nodes so far, and the tensors on the chip that hold the graph's: what operators work with when they are lowered.
+
+    ``layer`` is the number of the operator that is lowered; ``flat`` has the tensors that are a flattened image, and
+    its (H, W, C).
+    """
+
     def __init__(self, sliced: Sliced, config: Config, tiled: bool, joined: bool) -> None:
         self.tiled, self.joined = tiled, joined
         self.sliced, self.graph, self.config = sliced, sliced.graph, config
@@ -48,7 +54,6 @@ class _Lowering:
         self.blocked: dict[str, Blocked] = {}
         self.copies: set[str] = set()
         self.layer = 0
-        #: tensors that are a flattened image: name -> (H, W, C) of the image
         self.flat: dict[str, tuple[int, int, int]] = {}
 
     def run(self) -> Lowered:
@@ -147,6 +152,7 @@ class _Lowering:
         self, op: Op, out: TensorSpec, taps: NDArray[np.int8], requants: dict[int, Requant], counts: NDArray[np.int64],
         strides: tuple[int, int], dilation_y: int, pad: tuple[int, int, int, int], pad_constant: int,
     ) -> None:  # fmt: skip
+        """Append a node of windows over single channels."""
         self.nodes.append(
             WindowNode(
                 name=op.name, layer=self.layer, config=self.config, inputs=[self.resolve(op.inputs[0])],
@@ -159,6 +165,7 @@ class _Lowering:
         self, op: Op, inputs: list[str], out: TensorSpec, terms: list[Term], requant: Requant, suffix: str = "",
         channels: int = 0, **extra: Any,
     ) -> None:  # fmt: skip
+        """Append a node of ALU work."""
         self.nodes.append(
             ElementwiseNode(
                 name=op.name + suffix, layer=self.layer, config=self.config, inputs=[self.resolve(t) for t in inputs],
@@ -197,12 +204,12 @@ def lower(graph: Graph | Sliced, config: Config, tiled: bool = False, joined: bo
     ``joined``: parts of concatenations are written in place where they can be, without a copy.
     Raises :class:`PlaceError` for the first operator that cannot be placed.
     """
-    return _Lowering(graph if isinstance(graph, Sliced) else _whole(graph), config, tiled, joined).run()
+    return Lowering(graph if isinstance(graph, Sliced) else _whole(graph), config, tiled, joined).run()
 
 
 def refusals(graph: Graph, config: Config) -> dict[str, PlaceError]:
     """Why operators of a graph have no lowering, by name; those that only the host computes left out."""
-    return _Lowering(_whole(graph), config, tiled=False, joined=False).refusals()
+    return Lowering(_whole(graph), config, tiled=False, joined=False).refusals()
 
 
 def _whole(graph: Graph) -> Sliced:
