@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, TypedDict
 
 from tilewright.hw.boards.board import BoardError
 from tilewright.hw.boards.openxc7.system import CLOCK
+from tilewright.schema import Holds, SchemaError, conform, read_json
 
 IO_PLL_MHZ = 1000  #: of PYNQ's images; FCLK0 is this over two dividers of six bits (UG585)
 DIVIDERS = range(1, 64)
@@ -28,18 +29,30 @@ class Fclk:
         return IO_PLL_MHZ / (self.divider_0 * self.divider_1)
 
 
+class _Clock(TypedDict):
+    achieved: float  #: MHz
+
+
+class _Report(TypedDict):
+    fmax: dict[str, Annotated[dict[str, Any], Holds(_Clock)]]
+
+
 def routed_mhz(report: Path) -> float:
     """The clock that nextpnr's report (``--report``, JSON, written after routing) allows.
 
     Raises :class:`BoardError` if there is none, or it does not say.
     """
     try:
-        clocks = json.loads(report.read_text())["fmax"]
-        found = {name: float(clock["achieved"]) for name, clock in clocks.items()}
+        written = read_json(report.read_text())
     except OSError as error:
         raise BoardError(f"{report}: nextpnr ended without routing the design") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BoardError(f"{report}: no report of nextpnr's: {error!r}") from error
+    except ValueError as error:
+        raise BoardError(f"{report}: no report of nextpnr's: {error}") from error
+    try:
+        clocks = conform(Annotated[dict[str, Any], Holds(_Report)], written, "the report")["fmax"]
+    except SchemaError as error:
+        raise BoardError(f"{report}: no report of nextpnr's: {error}") from error
+    found = {name: float(clock["achieved"]) for name, clock in clocks.items()}
     if not any(CLOCK in name for name in found):
         raise BoardError(f"{report}: no clock {CLOCK} among {', '.join(found) or 'none'}")
     return min(found.values())
