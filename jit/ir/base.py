@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts
-from tilewright.jit.ir.regions import Range, Uncut
+from tilewright.jit.ir.regions import Range, Sides, Uncut
 from tilewright.jit.ir.requant import Channels, Requant
 from tilewright.runtime.steps import Step, TensorSpec
 
@@ -146,8 +146,18 @@ class Padding:
     """What a pad puts around what it reads: ``value`` in ``padding`` = (top, left, bottom, right) pixels."""
 
     inputs: list[str]
-    padding: tuple[int, int, int, int]
+    padding: Sides
     value: int
+
+    def around(self, own: Sides) -> Sides:
+        """This padding with an operator's own inside."""
+        top, left, bottom, right = (a + b for a, b in zip(own, self.padding, strict=True))
+        return top, left, bottom, right
+
+
+def same_pixels(shapes: list[tuple[int, ...]]) -> bool:
+    """Whether all shapes have the same rows and columns."""
+    return len({shape[-3:-1] for shape in shapes}) == 1
 
 
 def keep_alike(masks: list[Mask]) -> None:

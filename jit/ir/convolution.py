@@ -70,7 +70,7 @@ class Convolution(Op):
         """None where its own padding has another value, or a window would reach no element."""
         if pad.value != self.pad_value and any(self.padding):
             return None
-        top, left, bottom, right = (own + more for own, more in zip(self.padding, pad.padding, strict=True))
+        padding = top, left, bottom, right = pad.around(self.padding)
         if max(top, bottom) >= self.extent[0] or max(left, right) >= self.extent[1]:
             return None
-        return replace(self, inputs=pad.inputs, padding=(top, left, bottom, right), pad_value=pad.value)
+        return replace(self, inputs=pad.inputs, padding=padding, pad_value=pad.value)

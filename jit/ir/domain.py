@@ -46,6 +46,10 @@ class Domain(ABC):
     def rescale(self, x: Any, scale: Scale) -> Any:
         """A tensor as accumulators."""
 
+    def rescaled(self, x: Any, scale: Scale, requant: Requant) -> Any:
+        """A tensor rescaled and requantised."""
+        return self.requantize(self.rescale(x, scale), requant, "value" if scale.identity else "sum")
+
     @abstractmethod
     def multiply(self, a: Any, b: Any) -> Any:
         """The products of accumulators, element by element."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.spec import Combine
-from tilewright.jit.ir.base import Mask, Op, keep_alike, keep_at_least
+from tilewright.jit.ir.base import Mask, Op, keep_alike, keep_at_least, same_pixels
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts, joined, rescaled
 from tilewright.jit.ir.regions import Range
@@ -28,11 +28,7 @@ class Concat(Op):
     parts: list[tuple[Scale, Requant] | None] = field(default_factory=list)
 
     def meaning(self, d: Domain, *inputs: Any) -> Any:
-        parts = [
-            x if part is None
-            else d.requantize(d.rescale(x, part[0]), part[1], "value" if part[0].identity else "sum")
-            for x, part in zip(inputs, self.parts, strict=True)
-        ]  # fmt: skip
+        parts = [x if part is None else d.rescaled(x, *part) for x, part in zip(inputs, self.parts, strict=True)]
         return np.concatenate(parts, axis=-1)
 
     def facts(self, *inputs: Facts) -> Facts:
@@ -43,7 +39,7 @@ class Concat(Op):
         return self, [rows] * len(heights)
 
     def by_pixel(self, shapes: list[tuple[int, ...]]) -> bool:
-        return len({shape[-3:-1] for shape in shapes}) == 1
+        return same_pixels(shapes)
 
     def keep(self, inputs: list[Mask], outputs: list[Mask], block: int) -> None:
         """A part that fills whole blocks still does afterwards: what follows it begins with a block, which costs no

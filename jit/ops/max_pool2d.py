@@ -10,7 +10,6 @@ from tilewright.jit.ir.base import Op, Padding
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts
 from tilewright.jit.ir.regions import Range, Sides, pad, rows_of_windows
-from tilewright.jit.ir.requant import Channels
 from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
@@ -51,15 +50,12 @@ class MaxPool2D(Op):
         padding, taken = rows_of_windows(what, rows, heights[0], self.kernel[0], self.strides[0], self.padding)
         return replace(self, padding=padding), [taken]
 
-    def of_channels(self, channels: Channels) -> MaxPool2D:
-        return self
-
     def with_pad(self, pad: Padding) -> MaxPool2D | None:
         """Only of the least value, and where every window still reaches an element."""
-        top, left, bottom, right = (own + more for own, more in zip(self.padding, pad.padding, strict=True))
+        padding = top, left, bottom, right = pad.around(self.padding)
         if pad.value != LOWEST or max(top, bottom) >= self.kernel[0] or max(left, right) >= self.kernel[1]:
             return None
-        return replace(self, inputs=pad.inputs, padding=(top, left, bottom, right))
+        return replace(self, inputs=pad.inputs, padding=padding)
 
     def lower(self, at: Lowering) -> None:
         taps = [(dy, dx) for dy in range(self.kernel[0]) for dx in range(self.kernel[1])]

@@ -10,7 +10,6 @@ from tilewright.jit.ir.base import Op, Padding
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts
 from tilewright.jit.ir.regions import Range, Sides, pad, rows_of_windows
-from tilewright.jit.ir.requant import Channels
 from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
@@ -34,15 +33,11 @@ class Pad(Op):
         padding, taken = rows_of_windows(f"{self.name} ({self.kind})", rows, heights[0], 1, 1, self.padding)
         return replace(self, padding=padding), [taken]
 
-    def of_channels(self, channels: Channels) -> Pad:
-        return self
-
     def with_pad(self, pad: Padding) -> Pad | None:
         """None where its own padding has another value."""
         if pad.value != self.pad_value and any(self.padding):
             return None
-        top, left, bottom, right = (own + more for own, more in zip(self.padding, pad.padding, strict=True))
-        return replace(self, inputs=pad.inputs, padding=(top, left, bottom, right), pad_value=pad.value)
+        return replace(self, inputs=pad.inputs, padding=pad.around(self.padding), pad_value=pad.value)
 
     def lower(self, at: Lowering) -> None:
         out = at.output(self)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from tilewright.isa.spec import Combine
-from tilewright.jit.ir.base import Op
+from tilewright.jit.ir.base import Op, same_pixels
 from tilewright.jit.ir.domain import Domain, Kind
 from tilewright.jit.ir.facts import Facts, constants, first_equal, requantized, scaled
 from tilewright.jit.ir.regions import Range
@@ -64,7 +64,7 @@ class Pairwise(Op):
         return replace(self, requant=self.requant.of(channels))
 
     def by_pixel(self, shapes: list[tuple[int, ...]]) -> bool:
-        return len({shape[-3:-1] for shape in shapes}) == 1
+        return same_pixels(shapes)
 
     def lower(self, at: Lowering) -> None:
         out, (height, width) = at.output(self), at.spec(self.inputs[1]).shape[1:3]

@@ -24,7 +24,7 @@ class Requantize(Op):
     per_channel = True
 
     def meaning(self, d: Domain, x: Any) -> Any:
-        return d.requantize(d.rescale(x, self.scale), self.requant, "value" if self.scale.identity else "sum")
+        return d.rescaled(x, self.scale, self.requant)
 
     def facts(self, *inputs: Facts) -> Facts:
         return rescaled(self.scale, self.requant, inputs[0])

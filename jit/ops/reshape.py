@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.jit.errors import PlaceError
-from tilewright.jit.ir.base import Graph, Mask, Op, keep_alike
+from tilewright.jit.ir.base import Graph, Mask, Op, keep_alike, same_pixels
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts, joined, unknown
 from tilewright.jit.ir.regions import image_shape
@@ -31,7 +31,7 @@ class Reshape(Op):
         return unknown(self.shape) if after % before else joined([x] * (after // before))
 
     def by_pixel(self, shapes: list[tuple[int, ...]]) -> bool:
-        return len({shape[-3:-1] for shape in shapes}) == 1
+        return same_pixels(shapes)
 
     def keep(self, inputs: list[Mask], outputs: list[Mask], block: int) -> None:
         """Where pixels are put together, a channel goes with all its pixels; where they are cut up, all stay."""

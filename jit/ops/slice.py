@@ -10,7 +10,6 @@ from tilewright.jit.ir.base import Op
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts
 from tilewright.jit.ir.regions import Range
-from tilewright.jit.ir.requant import Channels
 from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
@@ -39,9 +38,6 @@ class Slice(Op):
         first, last = (self.begin[0] + row * self.strides[0] for row in (rows[0], rows[1] - 1))
         size = (rows[1] - rows[0], self.size[1])
         return replace(self, begin=(0, self.begin[1]), size=size), [(first, last + 1)]
-
-    def of_channels(self, channels: Channels) -> Slice:
-        return self
 
     def lower(self, at: Lowering) -> None:
         out = at.output(self)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.isa.spec import Combine
-from tilewright.jit.ir.base import Op
+from tilewright.jit.ir.base import Op, same_pixels
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.regions import Range
 from tilewright.jit.ir.requant import Channels, Requant, Scale
@@ -48,7 +48,7 @@ class Total(Op):
         return (self if channels is None else self.of_channels(slice(*channels))), everything
 
     def by_pixel(self, shapes: list[tuple[int, ...]]) -> bool:
-        return len({shape[-3:-1] for shape in shapes}) == 1
+        return same_pixels(shapes)
 
     def lower(self, at: Lowering) -> None:
         """Raises :class:`PlaceError` for planes that do not begin with a vector."""
