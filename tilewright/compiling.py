@@ -125,8 +125,8 @@ def compile(
     :param config: a preset's name, a ``.toml`` file or a :class:`Config`; ``pynq-z2`` where it is left out.
     :param device: what :meth:`Executable.run` runs it on: a name or an opened device.
     :param keep_intermediates: store every operator's output, which costs cycles.
-    :param fast_host: operators that fall back run in their interpreter's optimised kernels, whose integers may differ
-        from the reference by an LSB.
+    :param fast_host: run fallback operators in the interpreter's optimised kernels. Their integers may differ from the
+        reference by an LSB.
     :param exact: which layers of ``.onnx`` fall back to ONNX Runtime: with ``proven`` those that are not proven equal
         for every input, with ``default`` those that are known or measured to differ, with ``close`` none for this
         reason.

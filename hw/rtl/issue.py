@@ -116,7 +116,7 @@ class Issue(Elaboratable):
         def comes(data: Signal) -> Value:
             return below(data, data[len(data) - TAG_BITS :] < self.limit)
 
-        # of what stands behind the head, or is written: chosen last, as both take long
+        # the next entry or the one being written: compared both and chosen last, since each comparison takes long
         behind = (queue.stored & comes(queue.behind_head)) | (~queue.stored & queue.write & comes(queue.write_data))
         stays = below(queue.head, engine.waiting)
         m.d.sync += engine.waiting.eq(Mux(queue.pop | ~queue.valid, behind, stays))

@@ -196,5 +196,5 @@ def _chosen(numbers: list[int], index: Value) -> Value:
 
 
 def _less(value: Value, power: Value) -> Value:
-    """value < power, one bit of which is set: by LUTs side by side instead of a carry."""
+    """value < power, for a power of two: parallel LUTs are faster than a carry chain."""
     return ~any_of(bit & ~power[k + 1 :].any() for k, bit in enumerate(value))

@@ -24,7 +24,7 @@ class Queue(Elaboratable):
         self.head = Signal(width, reset_less=True)
         self.load = Signal()
         self.load_data = Signal(width)
-        self.behind_head = Signal(width)  #: what stands behind the head, if something does
+        self.behind_head = Signal(width)  #: the entry behind the head, if there is one
         self.count = Signal(range(depth + 1))
         self.stored = Signal()  #: something stands behind the head (which is there whenever anything is)
         self.behind = Signal()  #: ... or is written: what is popped now has a successor

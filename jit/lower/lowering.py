@@ -208,7 +208,7 @@ def lower(graph: Graph | Sliced, config: Config, tiled: bool = False, joined: bo
 
 
 def refusals(graph: Graph, config: Config) -> dict[str, PlaceError]:
-    """Why operators of a graph have no lowering, by name; those that only the host computes left out."""
+    """Why operators have no lowering, by name. Operators of the host are left out."""
     return Lowering(_whole(graph), config, tiled=False, joined=False).refusals()
 
 

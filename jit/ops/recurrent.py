@@ -13,7 +13,7 @@ from tilewright.runtime.steps import TensorSpec
 
 @dataclass(kw_only=True)
 class Recurrent(Op, ABC):
-    """An operator that keeps states from one inference to the next, whose program takes all of the chip
+    """An operator that keeps states from one inference to the next. Its program takes the whole accelerator
     (:mod:`tilewright.jit.recurrent`).
 
     What the inputs name besides the first is written too: the states that it begins with and ends in. Without them it

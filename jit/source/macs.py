@@ -43,7 +43,7 @@ def transposed_in_first(x: Shape, w: Weights, _y: Shape) -> int:
 
 
 def matrices(x: Shape, w: Weights, y: Shape) -> int:
-    """Products of matrices, either of which may be transposed, stand for a stack, or be a vector."""
+    """Products of matrices. Either operand may be transposed, a stack of matrices or a vector."""
     if len(x) < 2:
         return prod(y) * prod(x)
     return prod(y) * prod(x[-2:]) // max(1, y[-2] if len(w[0]) > 1 else y[-1])

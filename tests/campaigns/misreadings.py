@@ -1,4 +1,4 @@
-"""Random networks of which one operator is read wrongly: what the comparison with the interpreter lets through.
+"""Random networks with one operator misread on purpose: does the comparison with the interpreter notice?
 
 ``python -m tests.campaigns.misreadings [--networks N] [--first SEED]``: in the graph of each network one field of one
 operator is changed (a number by one, an element of a constant, constants and sizes turned round, operands swapped), and
