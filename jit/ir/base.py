@@ -8,7 +8,7 @@ operators of its own. ``docs/architecture.md`` says how to add one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilewright.jit.errors import PlaceError
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts
-from tilewright.jit.ir.regions import Range, Sides, Uncut
+from tilewright.jit.ir.regions import Range, Sides, Uncut, rows_of_windows
 from tilewright.jit.ir.requant import Channels, Requant
 from tilewright.runtime.steps import Step, TensorSpec
 
@@ -153,6 +153,13 @@ class Padding:
         """This padding with an operator's own inside."""
         top, left, bottom, right = (a + b for a, b in zip(own, self.padding, strict=True))
         return top, left, bottom, right
+
+
+def of_windows(op: Any, rows: Range, height: int, extent: int, stride: int, spread: int = 1) -> tuple[Any, list[Range]]:
+    """:meth:`Op.of_rows` of an operator on windows, which has ``padding``."""
+    what = f"{op.name} ({op.kind})"
+    padding, taken = rows_of_windows(what, rows, height, extent, stride, op.padding, spread)
+    return replace(op, padding=padding), [taken]
 
 
 def same_pixels(shapes: list[tuple[int, ...]]) -> bool:

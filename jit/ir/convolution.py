@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.jit.ir.base import Graph, Op, Padding
-from tilewright.jit.ir.regions import Array, Range, Sides, image_shape, pad, rows_of_windows, windows
+from tilewright.jit.ir.base import Graph, Op, Padding, of_windows
+from tilewright.jit.ir.regions import Array, Range, Sides, image_shape, pad, windows
 
 
 def selects(weights: NDArray[np.integer]) -> NDArray[np.bool_]:
@@ -57,11 +57,7 @@ class Convolution(Op):
         return height * width * int(np.prod(self.weight.shape))
 
     def of_rows(self, rows: Range, out: int, heights: list[int]) -> tuple[Self, list[Range]]:
-        what = f"{self.name} ({self.kind})"
-        padding, taken = rows_of_windows(
-            what, rows, heights[0], self.extent[0], self.strides[0], self.padding, self.row_spread
-        )
-        return replace(self, padding=padding), [taken]
+        return of_windows(self, rows, heights[0], self.extent[0], self.strides[0], self.row_spread)
 
     def by_pixel(self, shapes: list[tuple[int, ...]]) -> bool:
         return self.kernel == self.strides == (1, 1) and not any(self.padding)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.jit.ir.base import Graph, Op
+from tilewright.jit.ir.base import Graph, Op, of_windows
 from tilewright.jit.ir.domain import Domain, Kind
 from tilewright.jit.ir.facts import Facts, constants, first_equal, requantized
-from tilewright.jit.ir.regions import Array, Range, Sides, image_shape, pad, rows_of_windows, windows
+from tilewright.jit.ir.regions import Array, Range, Sides, image_shape, pad, windows
 from tilewright.jit.ir.requant import Channels, Requant
 from tilewright.jit.kernels.global_pool import GlobalPoolNode
 from tilewright.jit.kernels.window import valid_counts
@@ -61,9 +61,7 @@ class AvgPool2D(Op):
         return Facts(np.min([lo for lo, _ in ends], axis=0), np.max([hi for _, hi in ends], axis=0), same)
 
     def of_rows(self, rows: Range, out: int, heights: list[int]) -> tuple[AvgPool2D, list[Range]]:
-        what = f"{self.name} ({self.kind})"
-        padding, taken = rows_of_windows(what, rows, heights[0], self.kernel[0], self.strides[0], self.padding)
-        return replace(self, padding=padding), [taken]
+        return of_windows(self, rows, heights[0], self.kernel[0], self.strides[0])
 
     def of_channels(self, channels: Channels) -> AvgPool2D:
         return replace(self, requants={n: r.of(channels) for n, r in self.requants.items()})

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.isa.spec import Combine
-from tilewright.jit.ir.base import Op, Padding
+from tilewright.jit.ir.base import Op, Padding, of_windows
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts
-from tilewright.jit.ir.regions import Range, Sides, pad, rows_of_windows
+from tilewright.jit.ir.regions import Range, Sides, pad
 from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
@@ -46,9 +46,7 @@ class MaxPool2D(Op):
         return Facts(x.lo.clip(self.lo, self.hi), x.hi.clip(self.lo, self.hi), x.same)
 
     def of_rows(self, rows: Range, out: int, heights: list[int]) -> tuple[MaxPool2D, list[Range]]:
-        what = f"{self.name} ({self.kind})"
-        padding, taken = rows_of_windows(what, rows, heights[0], self.kernel[0], self.strides[0], self.padding)
-        return replace(self, padding=padding), [taken]
+        return of_windows(self, rows, heights[0], self.kernel[0], self.strides[0])
 
     def with_pad(self, pad: Padding) -> MaxPool2D | None:
         """Only of the least value, and where every window still reaches an element."""

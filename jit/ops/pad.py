@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.isa.spec import Combine
-from tilewright.jit.ir.base import Op, Padding
+from tilewright.jit.ir.base import Op, Padding, of_windows
 from tilewright.jit.ir.domain import Domain
 from tilewright.jit.ir.facts import Facts
-from tilewright.jit.ir.regions import Range, Sides, pad, rows_of_windows
+from tilewright.jit.ir.regions import Range, Sides, pad
 from tilewright.jit.kernels.elementwise import Term
 from tilewright.jit.lower.lowering import Lowering
 from tilewright.jit.numbers.scales import IDENTITY_SCALE, identity_requant
@@ -30,8 +30,7 @@ class Pad(Op):
         return inputs[0].padded(self.padding, self.pad_value)
 
     def of_rows(self, rows: Range, out: int, heights: list[int]) -> tuple[Pad, list[Range]]:
-        padding, taken = rows_of_windows(f"{self.name} ({self.kind})", rows, heights[0], 1, 1, self.padding)
-        return replace(self, padding=padding), [taken]
+        return of_windows(self, rows, heights[0], 1, 1)
 
     def with_pad(self, pad: Padding) -> Pad | None:
         """None where its own padding has another value."""
